@@ -37,7 +37,7 @@ from ostrakon.features.frozen import FrozenEncoder
 from ostrakon.options.options import Options
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.stages.encoding import Kept
+from ostrakon.run.stages.votes import Kept
 from ostrakon.run.steps import run_steps
 from ostrakon.run.storage import InMemory
 from ostrakon.teachers.one_teacher import fingerprint_of

@@ -42,7 +42,7 @@ from ostrakon.features.moments import MomentMap, worth_their_noise
 from ostrakon.mechanisms.moment_gnmax import MomentGNMax
 from ostrakon.networks.classifier import TorchClassifier
 from ostrakon.noise import secure_rng
-from ostrakon.run.stages.encoding import Kept
+from ostrakon.run.stages.votes import Kept
 from ostrakon.students.candidates import MOST_BINS, ROUNDS, trees
 from ostrakon.students.fixmatch import FixMatch
 from ostrakon.students.label_spreading import LabelSpreadingStudent

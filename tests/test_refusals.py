@@ -20,7 +20,6 @@ from ostrakon.accounting import rdp as curve
 from ostrakon.accounting.account import account
 from ostrakon.accounting.calibration import gated as gate_calibrate
 from ostrakon.accounting.calibration import noise as calibrate
-from ostrakon.accounting.calibration import stability as budget
 from ostrakon.accounting.composition import gaussian_dp, pure_dp
 from ostrakon.accounting.composition import run as run_cost
 from ostrakon.accounting.composition import sum_of_discrete_gaussians as discrete
@@ -132,13 +131,12 @@ ENTRIES = [
           optional="max_answers", at_least={"max_answers": 0}),
     entry(law.answer_law, mechanism=QUIET, teachers=10, classes=2),
     entry(law.require_answer_law, mechanism=QUIET, teachers=10, classes=2),
-    entry(budget.propose_test_release_within, epsilon=1.0, delta=1e-5, queries=3),
-    entry(budget.sparse_vector_within, epsilon=1.0, delta=1e-5, queries=3, refusals=1),
+    entry(calibrate.propose_test_release_within, epsilon=1.0, delta=1e-5, queries=3),
+    entry(calibrate.sparse_vector_within, epsilon=1.0, delta=1e-5, queries=3, refusals=1),
     entry(calibrate.calibrate, mechanism=QUIET, epsilon=1.0, delta=1e-5, queries=3, max_answers=2, teachers=250,
           classes=3, optional="max_answers teachers classes", at_least={"max_answers": 0}),
     entry(envelope.envelope, votes=VOTES, mechanism=QUIET, orders=[2.0]),
     entry(envelope.query_envelopes, votes=VOTES, mechanism=QUIET, orders=[2.0]),
-    entry(envelope.highest_cost, mechanism=QUIET, queries=2, teachers=10, classes=3, order=2.0),
     entry(exact.data_dependent_costs, votes=VOTES, mechanism=QUIET, orders=[2.0]),
     entry(exact.costs_and_chances, votes=VOTES, mechanism=QUIET, orders=[2.0]),
     entry(exact.exact_curve, votes=VOTES, mechanism=QUIET, orders=[2.0]),
@@ -186,8 +184,6 @@ ENTRIES = [
     entry(published.log_q_laplace, counts=[[8, 2]], scale=4.0),
     entry(published.rdp_pure_eps, log_q=[-9.0], epsilon=0.1, orders=[2.0]),
     entry(published.rdp_pure_q_only, log_q=[-9.0], epsilon=0.1, orders=[2.0]),
-    entry(pure_dp.pure_dp_log_delta, epsilon_per_query=0.1, queries=3, epsilon=0.1,
-          at_least={"epsilon_per_query": 0, "epsilon": 0}),
     entry(pure_dp.pure_dp_epsilon, epsilon_per_query=0.1, queries=3, delta=1e-5, at_least={"epsilon_per_query": 0}),
     entry(run_cost.run_epsilon, cost=RunCost(mu=1.0), delta=1e-5),
     entry(sanitized.Sanitizer, mechanism=QUIET, order=8.0, kappa=0.1, s=1.0, delta=1e-5, confidence=0.9),

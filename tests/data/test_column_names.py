@@ -2,7 +2,7 @@
 
 import pytest
 
-from ostrakon.data.column_names import KNOWN_NAMES, resolve_names
+from ostrakon.data.csv_form import KNOWN_NAMES, resolve_names
 
 ADULT = KNOWN_NAMES["adult"]
 

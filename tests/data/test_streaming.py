@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ostrakon.data.arrow_cells import stream
 from ostrakon.data.sources import open_table
-from ostrakon.data.streaming import stream
 from ostrakon.validation import InvalidInput
 
 ROWS = pd.DataFrame({"number": np.arange(10_000) / 4, "word": ["' x'", "?", "y", ""] * 2500, "ill": [1.0, 0.0] * 5000})

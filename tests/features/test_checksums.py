@@ -2,7 +2,7 @@ import hashlib
 
 import pytest
 
-from ostrakon.features.checksums import digest_of_file
+from ostrakon.features.recipe import digest_of_file
 from ostrakon.validation import InvalidInput
 
 

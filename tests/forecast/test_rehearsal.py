@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ostrakon import forecast
-from ostrakon.forecast import interval, least_epsilon, offers, outlook, public_rows, rehearsal, worlds
+from ostrakon.forecast import interval, least_epsilon, offers, outlook, public_rows, rehearsal
 from ostrakon.forecast.offers import make_offers
 from ostrakon.forecast.public_rows import PublicRows
 from ostrakon.forecast.rehearsal import _split, rehearse
@@ -106,7 +106,7 @@ def test_too_few_rows_or_repetitions_are_refused():
 
 
 def test_nothing_here_takes_private_data():
-    rooms = (forecast, interval, least_epsilon, offers, outlook, public_rows, rehearsal, worlds)
+    rooms = (forecast, interval, least_epsilon, offers, outlook, public_rows, rehearsal)
     functions = {
         f"{room.__name__}.{name}": thing
         for room in rooms

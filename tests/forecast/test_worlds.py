@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ostrakon.forecast.worlds import simulated_labels
+from ostrakon.forecast.rehearsal import simulated_labels
 from ostrakon.teachers.per_record import nearest
 
 FEATURES = np.random.default_rng(0).normal(size=(800, 3)).astype(np.float32)

@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from ostrakon.mechanisms.laws.exponential import exponential_argmax_log_probabilities
+from ostrakon.mechanisms.contrib.permute_and_flip import exponential_argmax_log_probabilities
 
 
 def by_permute_and_flip(scores: list[int], scale: float) -> list[float]:

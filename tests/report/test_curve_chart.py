@@ -10,7 +10,7 @@ from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.accounting.privacy_curve import PrivacyCurve
 from ostrakon.mechanisms import GNMax
 from ostrakon.report import charts
-from ostrakon.report.curve_chart import curve_chart
+from ostrakon.report.charts import curve_chart
 from ostrakon.statements.statement import Round, Statement
 
 MU = 0.3

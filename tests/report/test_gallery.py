@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from ostrakon.report.gallery import SHOWN, gallery
+from ostrakon.report.page import SHOWN, gallery
 
 
 def outcome(images, taught, classes=("left", "right")):

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ostrakon.run.stages.encoding import Kept, transform_of
 from ostrakon.run.stages.features import view_of
+from ostrakon.run.stages.votes import Kept, transform_of
 from tiny_bert import WORDS, tiny_bert
 
 

@@ -15,9 +15,8 @@ from ostrakon.export.student_files import export_student, load_student
 from ostrakon.networks import TorchClassifier, augment
 from ostrakon.networks.backend import generator, torch
 from ostrakon.students.fixmatch import FixMatch
-from ostrakon.students.self_training_network import SelfTrainingNetwork
 from ostrakon.students.semi_supervised_gan import SemiSupervisedGAN
-from ostrakon.students.supervised import SupervisedNetwork
+from ostrakon.students.supervised import SelfTrainingNetwork, SupervisedNetwork
 from ostrakon.students.virtual_adversarial import VirtualAdversarial, divergence, worst_change
 from ostrakon.validation import InvalidInput
 

@@ -6,8 +6,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC, LinearSVC
 
-from ostrakon.students.self_training import SelfTrainingStudent
-from ostrakon.students.sklearn_student import SklearnStudent
+from ostrakon.students.sklearn_student import SelfTrainingStudent, SklearnStudent
 from ostrakon.validation import InvalidInput
 
 X, TRUE = make_moons(400, noise=0.08, random_state=0)

@@ -23,8 +23,8 @@ from ostrakon.cli.app import main
 from ostrakon.mechanisms import BoundedGNMax, GNMax
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.stages.encoding import transform_of
 from ostrakon.run.stages.features import view_of
+from ostrakon.run.stages.votes import transform_of
 from ostrakon.teachers import head_solvers, parallel, train_on_shards, train_teachers
 from ostrakon.teachers.heads import HeadEnsemble
 from ostrakon.teachers.per_record import collect_per_record

@@ -9,8 +9,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from ostrakon.accounting.calibration.noise import scaled, tightened
-from ostrakon.accounting.calibration.stability import propose_test_release_within, sparse_vector_within
+from ostrakon.accounting.calibration.noise import propose_test_release_within, scaled, sparse_vector_within, tightened
 from ostrakon.accounting.data_dependent.exact import data_dependent_costs
 from ostrakon.accounting.data_independent.worst_case import worst_case_of
 from ostrakon.accounting.epsilons import DATA_DEPENDENT_NOTICE

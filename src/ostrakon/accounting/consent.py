@@ -41,10 +41,8 @@ class Level:
 
         Notes
         -----
-        Guarantee: with weight w a record adds at most w in length, and no two contributions have a negative product.
-        Two of the same weight are at most sqrt(2) w apart, and one of weight w and another one at most sqrt(w^2 + 1):
-        mu is w, or sqrt((w^2 + 1) / 2), times that of two of full weight. A record that is removed moves the sums by at
-        most w, whatever others know of its level.
+        Guarantee: at weight w, mu is w times that of full weight, or sqrt((w^2 + 1) / 2) times where the level is
+        secret. Proof: docs/mathematics.md H.
         """
         assert whole.mu is not None
         share = self.weight / STEPS

@@ -92,7 +92,3 @@ class DataDependent:
         if hasattr(self, name):
             self._refuse()
         object.__setattr__(self, name, value)
-
-
-Publishable = WorstCase | Gated | Sanitized
-"""What `release/` accepts."""

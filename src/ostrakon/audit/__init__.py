@@ -2,11 +2,11 @@
 
 from ostrakon.audit.audit import audit
 from ostrakon.audit.certify import certified_epsilon, clopper_pearson
+from ostrakon.audit.law_profile import worst_neighbours
 from ostrakon.audit.neighbours import Pair, candidate_neighbours
 from ostrakon.audit.result import LAW_CLAIM, SAMPLES_CLAIM, SAMPLES_LAW, AuditResult, Finding
 from ostrakon.audit.runs import Sampler
 from ostrakon.audit.training import TrainingAudit, audit_training
-from ostrakon.audit.worst_pairs import worst_neighbours
 
 __all__ = [
     "LAW_CLAIM",

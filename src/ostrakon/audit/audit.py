@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ostrakon.accounting.data_independent.worst_case import worst_case
-from ostrakon.audit.certify import certified_epsilon
-from ostrakon.audit.claims import Claims
+from ostrakon.audit.certify import Claims, certified_epsilon
 from ostrakon.audit.events import (
     Event,
     Experiment,
@@ -25,12 +24,11 @@ from ostrakon.audit.events import (
     until_last_answer,
 )
 from ostrakon.audit.law import samples_follow
-from ostrakon.audit.law_profile import law_epsilons
+from ostrakon.audit.law_profile import law_epsilons, worst_neighbours
 from ostrakon.audit.neighbours import Pair, diverse_votes, require_neighbours, votes_for
 from ostrakon.audit.result import LAW_CLAIM, SAMPLES_CLAIM, SAMPLES_LAW, AuditResult, Finding
 from ostrakon.audit.runs import CountRuns, Sampler, SubjectRuns, for_rows
 from ostrakon.audit.table_noise import tables_follow
-from ostrakon.audit.worst_pairs import worst_neighbours
 from ostrakon.mechanisms.base import FloatArray, Mechanism, StatefulMechanism
 from ostrakon.noise import require_rng
 from ostrakon.validation import InvalidInput, fraction, whole

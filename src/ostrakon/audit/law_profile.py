@@ -1,4 +1,4 @@
-"""What an outcome law itself costs on two neighbours: its exact privacy profile, all queries composed."""
+"""What an outcome law costs on two neighbours, all queries composed; and the neighbours on which it costs most."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ostrakon.audit.events import kinds_of
-from ostrakon.audit.neighbours import Pair
+from ostrakon.audit.neighbours import Pair, candidate_neighbours, pair_for, patterns, single_neighbours
 from ostrakon.audit.runs import for_rows
-from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.mechanisms.base import FloatArray, Mechanism, StatefulMechanism
 
 _GRID = 2**17
 _ROUNDING = 1e-13
@@ -82,3 +82,32 @@ def law_epsilons(law: Mechanism, pair: Pair, deltas: Sequence[float], *, grid: i
     """At each delta the epsilon that the law cannot stay below on this pair, in the worse direction."""
     both = [loss_law(law, pair, here=side, grid=grid).epsilons(deltas) for side in (0, 1)]
     return [max(values) for values in zip(*both, strict=True)]
+
+
+_COARSE = 2**13
+_MOST = 60
+_FREQUENT = 0.01
+"""A delta at which events are common enough to be sampled."""
+
+
+def worst_neighbours(
+    mechanism: Mechanism | None, *, teachers: int, classes: int, queries: int, delta: float
+) -> list[Pair]:
+    """Pairs to try on a mechanism: those of the largest exact epsilon by its law first, then the general candidates.
+
+    Searched among all histograms of two shapes: all other votes in one class, and spread evenly over all of them; for
+    the largest epsilon at `delta`, and at a delta large enough for samples to show it. A mechanism whose queries are
+    tied, and a function without a law, get the general candidates alone.
+    """
+    threshold = getattr(mechanism, "threshold", None)
+    general = candidate_neighbours(teachers=teachers, classes=classes, queries=queries, threshold=threshold)
+    if mechanism is None or isinstance(mechanism, StatefulMechanism):
+        return [pair_for(mechanism, pair) for pair in general]
+    lowest = math.ceil(teachers / classes)
+    tops = np.unique(np.linspace(lowest, teachers, min(teachers - lowest + 1, _MOST)).astype(np.int64))
+    single = single_neighbours(tops, teachers=teachers, classes=classes)
+    repeated = [pattern for pair in single for pattern in patterns([pair], queries=queries)[:1]]
+    levels = sorted({delta, max(delta, _FREQUENT)})
+    costs = np.array([law_epsilons(mechanism, pair, levels, grid=max(_COARSE, 64 * queries)) for pair in repeated])
+    worst = np.argsort(-costs, axis=0)[:2].T.ravel().tolist()
+    return patterns([single[index] for index in dict.fromkeys(worst)], queries=queries) + general

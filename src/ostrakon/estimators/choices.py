@@ -16,8 +16,7 @@ from ostrakon.students.graph_model import GraphStudent
 from ostrakon.students.label_spreading import LabelSpreadingStudent
 from ostrakon.students.moment_students import MomentLogistic, MomentVote
 from ostrakon.students.noisy_counts import NoisyCountStudent, examples_for
-from ostrakon.students.self_training import SelfTrainingStudent
-from ostrakon.students.sklearn_student import SklearnStudent
+from ostrakon.students.sklearn_student import SelfTrainingStudent, SklearnStudent
 from ostrakon.students.soft_vote import SOFT_VOTE, soft_vote, takes_weights, trees
 from ostrakon.teachers.heads import HeadEnsemble
 from ostrakon.teachers.interface import check_estimator_like

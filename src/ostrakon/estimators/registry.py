@@ -31,7 +31,7 @@ SHORT_NAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "network": ("ostrakon.teachers.torch_ensemble.TorchEnsemble", {}),
     # Students: they take -1 as unlabelled.
     "cnn": ("ostrakon.students.supervised.SupervisedNetwork", {}),
-    "self-training-cnn": ("ostrakon.students.self_training_network.SelfTrainingNetwork", {}),
+    "self-training-cnn": ("ostrakon.students.supervised.SelfTrainingNetwork", {}),
     "vat": ("ostrakon.students.virtual_adversarial.VirtualAdversarial", {}),
     "gan": ("ostrakon.students.semi_supervised_gan.SemiSupervisedGAN", {}),
     "fixmatch": ("ostrakon.students.fixmatch.FixMatch", {}),

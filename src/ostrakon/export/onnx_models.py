@@ -14,10 +14,19 @@ import numpy as np
 from sklearn.ensemble import VotingClassifier
 
 from ostrakon.export.onnx_features import ImageRows, TableRows, represented, transformed
-from ostrakon.export.onnx_formulas import dense_network, gaussian_bayes, linear, majority, moments, quantity, several
-from ostrakon.export.onnx_graph import OPSET, Graph, as_doubles
-from ostrakon.export.onnx_machines import machine, margins, squared_distances
-from ostrakon.export.onnx_scores import AXIS, Answer, best, softmax
+from ostrakon.export.onnx_formulas import (
+    dense_network,
+    gaussian_bayes,
+    linear,
+    machine,
+    majority,
+    margins,
+    moments,
+    quantity,
+    several,
+    squared_distances,
+)
+from ostrakon.export.onnx_graph import AXIS, OPSET, Answer, Graph, as_doubles, best, softmax
 from ostrakon.export.onnx_trees import forest, gradient_boosting, histogram_boosting
 from ostrakon.students.calibration import LEAST
 from ostrakon.validation import InvalidInput

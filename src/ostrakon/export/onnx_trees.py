@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from ostrakon.export.onnx_graph import Graph, as_doubles
-from ostrakon.export.onnx_scores import AXIS, Answer, best, logistic, on_every_row, softmax, zeros
+from ostrakon.export.onnx_graph import AXIS, Answer, Graph, as_doubles, best, logistic, on_every_row, softmax, zeros
 from ostrakon.validation import InvalidInput
 
 

@@ -11,8 +11,8 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
-from ostrakon.features.checksums import digest_of_file
 from ostrakon.features.preparation import Preparation
+from ostrakon.features.recipe import digest_of_file
 from ostrakon.validation import InvalidInput
 
 _BITS = 16

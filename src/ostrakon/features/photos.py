@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from ostrakon.features.checksums import digest_of_file
+from ostrakon.features.recipe import digest_of_file
 from ostrakon.validation import InvalidInput
 
 NAME = "EfficientNet-Lite2"

@@ -1,8 +1,12 @@
-"""How a recipient computes the features of a frozen encoder, which is not included in a release."""
+"""How a recipient computes the features of a frozen encoder, and the checksums of files that it needs."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from pathlib import Path
+
+from ostrakon.validation import InvalidInput
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,3 +20,12 @@ class Recipe:
     needs: tuple[str, ...]
     lines: tuple[str, ...]
     files: tuple[str, ...] = ()
+
+
+def digest_of_file(path: Path) -> str:
+    """SHA-256 of a file. Errors: `InvalidInput` where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {(error.strerror or str(error)).lower()}.") from error

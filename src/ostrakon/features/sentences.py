@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import erf
 from threadpoolctl import threadpool_limits
 
-from ostrakon.features.checksums import digest_of_file
+from ostrakon.features.recipe import digest_of_file
 from ostrakon.progress import tracked
 from ostrakon.validation import InvalidInput
 

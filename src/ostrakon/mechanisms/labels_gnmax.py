@@ -40,12 +40,7 @@ class LabelsGNMax(QuantityGNMax):
     teacher's data change arbitrarily; mu^2 = t (r / sigma2^2 + 1 / (2 moment_noise^2)) when one teacher's
     contributions are removed.
 
-    Proof: on each of r queries, the votes of a teacher on all labels are one vector without negative entries, of at
-    most the length sqrt(t). Two such have no negative product, so that r of them move by at most sqrt(2 r t) in L2. To
-    the sums a teacher adds, for all labels together, one vector of at most the length sqrt(t / 2): two differ by at
-    most sqrt(2 t). A removal moves votes by at most sqrt(r t) and sums by at most sqrt(t / 2). Both tables together,
-    with noise scaled to 1, move by at most mu (Dong, Roth and Su 2022, Theorem 1). `ostrakon.features.labels.LabelMap`
-    has the two forms: a vote for or against each of L labels, where t = L, and votes for at most t of them.
+    Proof: docs/mathematics.md H.
 
     References
     ----------

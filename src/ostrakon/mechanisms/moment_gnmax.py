@@ -47,12 +47,7 @@ class MomentGNMax(BoundedGNMax):
     moment_noise^2, when one teacher's data change arbitrarily; half of this mu^2 when one teacher's contributions are
     removed.
 
-    Proof: the counts as in `BoundedGNMax`. A teacher adds to the sums one vector w, of length at most one vote, and no
-    two such vectors of one class have a negative product. Counts of pairs (`ostrakon.features.cells.PairMap`) have no
-    negative entry. Features (`ostrakon.features.moments`) all have the same constant direction, and all other
-    directions together are not longer than that one. If a teacher's data change, w changes to w', in the same class or
-    another one, where the product is 0: |w - w'|^2 = |w|^2 + |w'|^2 - 2 w w' is at most 2; if w is removed, |w|^2 is at
-    most 1. Both tables together, with noise scaled to 1, move by at most mu (Dong, Roth and Su 2022, Theorem 1).
+    Proof: docs/mathematics.md H.
 
     References
     ----------

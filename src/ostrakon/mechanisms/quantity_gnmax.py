@@ -33,13 +33,7 @@ class QuantityGNMax(MomentGNMax):
     Guarantee: everything together is mu Gaussian-DP with mu^2 = 2 r / sigma2^2 + 2 / moment_noise^2, when one teacher's
     data change arbitrarily; mu^2 = r / sigma2^2 + 1 / (2 moment_noise^2) when one teacher's contributions are removed.
 
-    Proof: a teacher splits each of its at most r votes into (1 - t, t), where t in [0, 1] is its quantity as a share of
-    the public range. A split vote has at most the length 1, and no two have a negative product, so that r of them move
-    by at most sqrt(2 r) in L2: by sqrt(2) where a record is replaced by one in another cell, and by sqrt(2) where t
-    changes from 0 to 1 in the same cell. To the sums the teacher adds (2 t - 1) f / sqrt(2), where its features f have
-    at most the length 1 (`ostrakon.features.sums`): a vector of at most the length 1 / sqrt(2), so that two differ by
-    at most sqrt(2). A removal moves the cells by at most sqrt(r). Both tables together, with noise scaled to 1, move by
-    at most mu (Dong, Roth and Su 2022, Theorem 1).
+    Proof: docs/mathematics.md H.
 
     References
     ----------

@@ -21,11 +21,10 @@ from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.charts import cell_shares, released_charts
 from ostrakon.report.earlier import write_recipe
 from ostrakon.report.first_page import first_page
-from ostrakon.report.gallery import gallery
 from ostrakon.report.hub_page import write_hub_page
 from ostrakon.report.manifest import is_finished, write_manifest
 from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_MOMENTS, VALUES, encoded_with, model_card, title_of
-from ostrakon.report.page import page
+from ostrakon.report.page import gallery, page
 from ostrakon.report.registry import registry_entry, write_registry
 from ostrakon.report.statement_file import write_statement
 from ostrakon.run.folder import RunFolder

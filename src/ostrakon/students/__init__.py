@@ -9,11 +9,9 @@ if TYPE_CHECKING:
     from ostrakon.students.fixmatch import FixMatch
     from ostrakon.students.graph_model import GraphStudent
     from ostrakon.students.label_spreading import LabelSpreadingStudent
-    from ostrakon.students.self_training import SelfTrainingStudent
-    from ostrakon.students.self_training_network import SelfTrainingNetwork
     from ostrakon.students.semi_supervised_gan import SemiSupervisedGAN
-    from ostrakon.students.sklearn_student import SklearnStudent
-    from ostrakon.students.supervised import SupervisedNetwork
+    from ostrakon.students.sklearn_student import SelfTrainingStudent, SklearnStudent
+    from ostrakon.students.supervised import SelfTrainingNetwork, SupervisedNetwork
     from ostrakon.students.virtual_adversarial import VirtualAdversarial
 
 __all__ = [

@@ -117,8 +117,7 @@ def _network(*, classes: int, queries: int, seed: int) -> Candidate:
 
     How well it does is found out by the first of the two: the second takes as long again and was better wherever tried.
     """
-    from ostrakon.students.self_training_network import SelfTrainingNetwork
-    from ostrakon.students.supervised import SupervisedNetwork
+    from ostrakon.students.supervised import SelfTrainingNetwork, SupervisedNetwork
 
     steps = max(1000, 20 * classes)
     network = SupervisedNetwork("quick-cnn", steps=steps, random_state=seed)

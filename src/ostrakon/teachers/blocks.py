@@ -11,14 +11,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ostrakon.data.arrow_cells import label_numbers, owner_numbers, typed_cells
+from ostrakon.data.arrow_cells import label_numbers, owner_numbers, stream, typed_cells
 from ostrakon.data.columns import Columns
 from ostrakon.data.consent import Consent
 from ostrakon.data.images_on_disk import Pixels
 from ostrakon.data.labels import Labels
 from ostrakon.data.quantity import Quantity
 from ostrakon.data.sharding import ShardFolder, ShardPart, pieces
-from ostrakon.data.streaming import stream
 from ostrakon.data.task import TableTask
 from ostrakon.features.rowwise import row_count, take_rows
 

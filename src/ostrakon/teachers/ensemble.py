@@ -15,7 +15,6 @@ from ostrakon.progress import Report, reporting
 from ostrakon.teachers.engines import engine_in_use
 from ostrakon.teachers.interface import check_estimator_like
 from ostrakon.teachers.one_teacher import (
-    Abstainer,
     Question,
     Task,
     fingerprint_of,
@@ -61,12 +60,6 @@ class Teachers:
     def pieces(self) -> list[range]:
         """The teachers that share a file of a store and a task of a worker."""
         return pieces(self.n_teachers)
-
-    @property
-    def abstaining(self) -> IntArray:
-        """Teachers without rows, which abstain on every query."""
-        every = enumerate(self.in_memory().models or ())
-        return np.array([index for index, model in every if isinstance(model, Abstainer)], np.int64)
 
     def model(self, index: int) -> Any:
         """One teacher.

@@ -212,11 +212,6 @@ class HeadTeachers:
         """The same heads, read into memory, which predict on one thread."""
         return replace(self, solved=tuple(self.pieces), n_jobs=1)
 
-    @property
-    def abstaining(self) -> IntArray:
-        """Teachers without rows, which abstain on every query."""
-        return np.flatnonzero(self.sizes == 0)
-
     def predict(self, X: ArrayLike, *, progress: bool | Report | None = None) -> NDArray[np.integer]:
         """Class indices, (queries, n_teachers), -1 where a teacher abstains. Private, like all votes.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ostrakon.accounting.gate.largest import largest_over_distances
+from ostrakon.accounting.gate.score import largest_over_distances
 
 
 @pytest.mark.parametrize("kappa", [0.0005, 0.004, 0.03])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from histograms import all_votes, hockey_stick, neighbouring_rows
 
-from ostrakon.accounting.calibration.stability import propose_test_release_within
+from ostrakon.accounting.calibration.noise import propose_test_release_within
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
 from ostrakon.validation import InvalidInput

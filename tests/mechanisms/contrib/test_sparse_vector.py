@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from histograms import all_votes, neighbouring_rows
 
-from ostrakon.accounting.calibration.stability import sparse_vector_within
+from ostrakon.accounting.calibration.noise import sparse_vector_within
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
 from ostrakon.mechanisms.laws.stability import distance_to_instability

@@ -5,11 +5,7 @@ one pair of the family for every step. With V_0(y) = max(1 - y, 0) and
 
     V_k(y) = sup over (P, Q) of sum_o P(o) V_{k-1}(y Q(o) / P(o)),
 
-k steps are (epsilon, V_k(e^epsilon))-differentially private, and no smaller delta holds.
-
-Proof. sup_S P(S) - y Q(S) over two steps splits by the first answer o into
-P(o) (sup_S P(S | o) - y Q(o)/P(o) Q(S | o)), and the bracket is the same problem with one step less, at another y.
-Induction. Source: docs/adaptive.md.
+k steps are (epsilon, V_k(e^epsilon))-differentially private, and no smaller delta holds. Proof: docs/adaptive.md.
 """
 
 from __future__ import annotations

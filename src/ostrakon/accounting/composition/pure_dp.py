@@ -21,19 +21,6 @@ MOST_SUMMED = 1_000_000
 _BEYOND: tuple[float, ...] = tuple(1 + 10.0**power for power in np.arange(-8, 12.01, 0.02))
 
 
-def pure_dp_log_delta(epsilon_per_query: float, *, queries: int, epsilon: float) -> float:
-    """Natural log of the smallest delta at which `queries` pure-DP queries together are (epsilon, delta)-DP.
-
-    Randomized response is the worst eps-DP mechanism: its privacy loss over k queries is (2 i - k) eps with
-    probability Binomial(k, e^eps / (1 + e^eps)) at i. Charged upward by the rounding of the sum.
-    Errors: `InvalidInput` for an epsilon that is negative or not finite, for no query or more than `MOST_SUMMED`.
-    Source: Kairouz, Oh and Viswanath 2015, Theorem 3.3.
-    """
-    e = non_negative("epsilon_per_query", epsilon_per_query)
-    k = whole("queries", queries, at_least=1, at_most=MOST_SUMMED)
-    return _log_delta(e, k)(non_negative("epsilon", epsilon))
-
-
 def pure_dp_epsilon(epsilon_per_query: float, *, queries: int, delta: float) -> float:
     """The smallest epsilon at which `queries` adaptively chosen pure-DP queries are (epsilon, delta)-DP.
 
@@ -61,7 +48,11 @@ def pure_dp_epsilon(epsilon_per_query: float, *, queries: int, delta: float) -> 
 
 
 def _log_delta(e: float, k: int) -> Callable[[float], float]:
-    """`pure_dp_log_delta` as a function of epsilon, with the rest computed once."""
+    """ln of the smallest delta at which k queries of e-DP together are (epsilon, delta)-DP, as a function of epsilon.
+
+    Randomized response is the worst e-DP mechanism: its privacy loss over k queries is (2 i - k) e with probability
+    Binomial(k, e^e / (1 + e^e)) at i. Charged upward by the rounding of the sum.
+    """
     hits = np.arange(k + 1)
     # Rounded upward, so that no loss is underestimated.
     loss = np.nextafter((2 * hits - k) * e, np.inf)

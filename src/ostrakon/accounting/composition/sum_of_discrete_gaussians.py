@@ -20,13 +20,8 @@ def sum_of_discrete_gaussians_oscillation(count: int, scale: float) -> float:
     N_Z(0, count scale^2); rounded upward, inf where the bound is lost.
 
     It is 0 of one share, and below 1e-8 from a scale of 1.5 on.
-    Proof. For X ~ N_Z(0, a^2), Y ~ N_Z(0, b^2), P(z) is exp(-z^2 / (2 (a^2 + b^2))) times the sum over whole x of
-    exp(-(x - m)^2 / (2 s^2)), for m = z a^2 / (a^2 + b^2) and 1/s^2 = 1/a^2 + 1/b^2. By Poisson's formula that sum is
-    s sqrt(2 pi) (1 + 2 sum_k exp(-2 pi^2 s^2 k^2) cos(2 pi k m)): its logarithm differs between two m by at most
-    ln((1 + 2 q') / (1 - 2 q')), q' = sum_k q^(k^2) <= q / (1 - q^3), q = exp(-2 pi^2 s^2). One more share, on what is
-    within a factor of a discrete Gaussian, stays within that factor: k shares and one more have
-    s^2 = scale^2 k / (k + 1), and the terms add.
-    Source: Kairouz, Liu and Steinke 2021, Theorem 12 and Proposition 13, with the constants of this proof.
+    Source: Kairouz, Liu and Steinke 2021, Theorem 12 and Proposition 13, with constants of
+    our own (docs/mathematics.md M).
     """
     count, scale = whole("count", count, at_least=1), positive("scale", scale)
     return math.fsum(_oscillation(scale**2 * k / (k + 1)) for k in range(1, count)) * _UP
@@ -45,12 +40,9 @@ def sum_of_discrete_gaussians_rdp(shares: DiscreteShares, orders: FloatArray) ->
 
     Guarantee: both ways, whatever the data are: a D^2 / (2 n s^2) + K a / (a - 1) at order a, for n = `shares.count`,
     s = `shares.scale`, D = `shares.shift`, and K the oscillation of all `shares.cells` that one unit moves.
-    Proof. The numbers that do not move have the same law on both sides, independently of the others. With P = W e^c
-    on those that do, the ratio of P to its shifted self is at most e^K times W's, and c is at most K: P and W both sum
-    to 1, so that c is 0 or less somewhere. So E_P (P/P')^(a-1) <= e^(a K) E_W (W/W')^(a-1), and discrete Gaussians of
-    one scale have the divergence a D^2 / (2 n s^2).
     Errors: `InvalidInput` for orders that are none.
-    Source: Canonne, Kamath and Steinke 2020, Proposition 5; Kairouz, Liu and Steinke 2021, Proposition 14.
+    Source: Canonne, Kamath and Steinke 2020, Proposition 5; Kairouz, Liu and Steinke 2021, Proposition 14;
+    docs/mathematics.md M.
 
     >>> import numpy as np
     >>> shares = DiscreteShares(count=4, scale=2.0, shift=1.0, cells=1)
@@ -68,13 +60,6 @@ def sum_of_discrete_gaussians_epsilon(shares: DiscreteShares, *, delta: float) -
 
     Guarantee: (epsilon, delta)-DP of all numbers together. Above the exact value by less than 1e-6 of its size where
     the noise is 3,000 steps wide.
-    Proof. With S^2 = n s^2 and a u below S, let Q be N(0, S^2 - u^2), rounded at random: from g to a whole z with
-    probability proportional to exp(-(z - g)^2 / (2 u^2)). Rounding commutes with whole shifts, so releases with noise Q
-    are post-processing of D / sqrt(S^2 - u^2) Gaussian DP. The factor that makes these probabilities add up to 1 is
-    within e^c of 1 / (u sqrt(2 pi)), where c is the oscillation of one sum at u^2; hence Q(z) <= e^c W(z), for W the
-    discrete Gaussian N_Z(0, S^2), and P(z) >= e^(-K) W(z) as above. On the d cells that move, P >= e^(-d (K + c)) Q on
-    both sides: P is Q, but for an event of probability f = 1 - e^(-d (K + c)), and delta <= delta of Q + f. Every u
-    gives a bound; the smallest counts.
     Errors: `InvalidInput` for a delta outside (0, 1).
     Source: docs/mathematics.md M.
 

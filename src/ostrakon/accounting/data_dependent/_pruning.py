@@ -1,6 +1,6 @@
 """The effect of one vote on every outcome, and a bound on the cost of every move before any is computed; compiled.
 
-See `argmax_moves` for the inequality.
+See `_neighbours` for the inequality.
 """
 
 from __future__ import annotations

@@ -43,10 +43,8 @@ def adaptive_epsilon(votes: Votes, mechanism: Mechanism, *, epsilon: float, delt
 
     Notes
     -----
-    With D the data at hand, V(y) is the supremum of P_D(S) - y P_D'(S), and W(y) that of P_D'(S) - y P_D(S). A query
-    adds one step to V with the pairs (its law, its law with one vote moved), and one to W with the exchanged pairs. For
-    every pair of laws W(y) = 1 - y + y V(1/y); so it is enough to keep both for y >= 1. The moves may depend on earlier
-    answers, which bounds those of a fixed D'. Guarantee: none; never below the true cost at these votes.
+    With D the data at hand, V(y) is the supremum of P_D(S) - y P_D'(S), and W(y) that of P_D'(S) - y P_D(S), both kept
+    for y >= 1. Guarantee: none; never below the true cost at these votes.
 
     References
     ----------

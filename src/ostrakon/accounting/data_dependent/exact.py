@@ -43,7 +43,7 @@ def data_dependent_costs(votes: Votes, mechanism: Mechanism, orders: ArrayLike =
     Notes
     -----
     Guarantee: none; the cost at the true votes must not be published. An argmax of counts plus independent noise
-    (`Mechanism.noisy_argmax`) is computed by the compiled `argmax_moves`; for any other mechanism the law is evaluated
+    (`Mechanism.noisy_argmax`) is computed by the compiled `argmax_costs`; for any other mechanism the law is evaluated
     after every move. Equal queries are computed once.
 
     References

@@ -131,10 +131,7 @@ def adaptive_profile(
 
     Notes
     -----
-    With a cap: let T be a step of one label, and S the Gaussian mechanism that the check of one query reveals at most.
-    Averages commute with T from one side, T S V <= S T V, because the supremum of an average is at most the average of
-    suprema. Hence, whenever the adversary takes its labels, the run is at most S^queries T^answers V_0. Source:
-    docs/adaptive.md.
+    With a cap, checks and labels are composed apart: S^queries T^answers V_0. Source: docs/adaptive.md.
     """
     if classes is None or not _labels_alone(mechanism):
         return None

@@ -38,16 +38,8 @@ def argmax_rdp(mu: float, orders: ArrayLike, *, classes: int) -> FloatArray:
 
     Guarantee: at most `order * mu^2 / 2`, the cost of the noisy histogram; about 0.637 of it (2 / pi) for two
     classes and 0.660 for more while order * mu is small. Holds for moves to and from "abstain" too.
-    Proof. A vote moves from class i to j. T = (X_j - X_i) / (sqrt(2) sigma) of the noisy counts X shifts from
-    N(t, 1) to N(t + mu, 1); W = (X_i + X_j) / (sqrt(2) sigma), independent of T, and the largest other count Y do not
-    change in law. The label is i or j by the sign of T, unless |T| < c = sqrt(2) Y / sigma - W, when it is the other
-    class. Two classes: the label is the sign of T; the cost is the supremum over t. More: reveal Y, its class, and W.
-    `e^{(a-1) D}` is convex, so it is at most the mean over Y of the mean over W of the cost of the outcome
-    {T <= -c, |T| < c, T >= c} (the sign of T where c <= 0); given Y, c is N(c0, 1) for some c0, and the supremum over
-    (t, c0) bounds all. A vote to or from "abstain" shifts one count by 1: given the others, the label says on which
-    side of a threshold it lies, the two-class cost at mu / sqrt(2).
     The supremum is found numerically on grids refined around their best point, with 1e-6 charged to it.
-    Source: docs/mathematics.md A (outcome laws); the bound itself is ostrakon's.
+    Source: docs/mathematics.md I; the bound itself is ostrakon's.
 
     >>> (argmax_rdp(0.03, [2.0, 8.0], classes=10) / (np.array([2.0, 8.0]) * 0.03**2 / 2)).round(2)
     array([0.66, 0.66])

@@ -1,15 +1,9 @@
 """Adaptive composition of Gaussian labels of three or more classes, with or without a check of the top count.
 
-Let a vote move from class i to class j, d = n_i - n_j >= 1 (else exchange i with j and the data sets), M and M' the top
-counts, N the number of teachers, all of whom vote. The check's outcome depends on M alone.
-
-- *i holds the top count alone.* M = n_i, n_j <= N - M, so d >= 2 M - N; M' = M - 1 if d >= 2, and M' = M if d = 1.
-- *Another class holds it on both sides.* M' = M, n_i <= N - M, and Y, the largest noisy count of the others, is
-  at least M plus that class's noise: eta = (Y - n_i) / sigma is at least (2 M - N) / sigma + Z, where Z is normal
-  and independent of the rest.
-
-Where M' = M the check says nothing; the label is worth most where it is given most often. For M <= (N + 1) / 2 that is
-at the largest M with any label; above it, the second case is summed over cells of Z from their lower ends.
+Let a vote move from class i to class j, d = n_i - n_j >= 1 (else exchange i with j and the data sets), M the top count
+and N the number of teachers, all of whom vote. The first case: i holds the top count alone, d >= 2 M - N, and M falls
+by one with the vote if d >= 2. The second: another class holds it on both sides, and eta = (Y - n_i) / sigma is at
+least (2 M - N) / sigma + Z, Y the largest noisy count of the others and Z normal. Proof: docs/adaptive.md.
 """
 
 from __future__ import annotations

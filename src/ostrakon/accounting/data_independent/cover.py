@@ -1,10 +1,8 @@
 """A few pairs of laws in place of many, for adaptive composition.
 
-Let B be a kept pair, R randomized response at an epsilon that bounds the log-ratios of all pairs, and k a small share.
-Where the hockey-stick divergences obey H_A(y) <= (1 - k) H_B(y) + k H_R(y) for all y, the same holds for sum_o P(o)
-V(y Q(o)/P(o)) with every decreasing convex V, because V is a mixture of hockey sticks; so A may be left out if every
-kept pair is mixed with R in this way. Both sides are piecewise linear and convex, and equal beyond e^epsilon and below
-e^-epsilon: it suffices to compare them at the kinks of B.
+Pair A is left out where H_A(y) <= (1 - k) H_B(y) + k H_R(y) for all y: H is the hockey-stick divergence, B a kept pair,
+R randomized response at an epsilon that bounds the log-ratios of all pairs, and k a small share. Every kept pair is
+then mixed with R. It suffices to compare at the kinks of B. Proof: docs/adaptive.md.
 """
 
 from __future__ import annotations

@@ -1,19 +1,9 @@
 """Labels of three or more classes under Laplace or exponential noise, as three outcomes: i, j, and any other class.
 
 A vote moves from class i to class j, d = n_i - n_j >= 1 (else exchange i with j and the data sets). Units: the noise's
-scale b. The density f of one noisy count has f(x) e^x nondecreasing, so the density of Y, the largest noisy count of
-the other classes, has, too: it is a sum over k of f_k times distribution functions. Such a law is a mixture of S + E, S
-any number and E exponential of mean 1. Y has one law on both sides, so S may be revealed. The label is then i, j or
-"other" by the counts of i and j, S and E alone. Under exponential noise, S is the count of a third class.
-
-**Cells of S.** P_i(s), P_j(s) and P_o(s), the chances given S = s, change by at most themselves, and their second
-derivatives are at most twice themselves. Hence a chord over a cell of width w is right to w^2 e^w / 4 of its value, and
-a pair in the cell is, but for that error, a mixture of the pairs at both ends. *Proof.* Let g(x) be the density of "i
-is above j, at x"; g(x) e^x is nondecreasing. P_i' = -K with K(s) = int_{x > s} g(x) e^{s - x} dx <= P_i, and
-P_i'' = g - K with g <= 2 P_i. P_o(s) = int_{x > s} H(x) e^{s - x} dx with H = P(X_i <= x) P(X_j <= x) nondecreasing, so
-P_o' = P_o - H lies between 0 and P_o, and P_o'' = P_o - H - H'. For Laplace noise H' <= 2 H. For exponential noise and
-s above both counts, with A = e^{n_i - s}, B = e^{n_j - s}, P_o = 1 - (A + B)/2 + A B/3 and P_o'' = 4 A B/3 - (A + B)/2;
-else H(s) = 0 and P_o'' = P_o.
+scale b. The largest noisy count of the other classes is S + E, S any number and E exponential of mean 1; it has one law
+on both sides, so S may be revealed. A chord over a cell of S of width w is right to w^2 e^w / 4 of its value: a pair in
+the cell is, but for that error, a mixture of the pairs at both ends. Proof: docs/adaptive.md.
 """
 
 from __future__ import annotations

@@ -1,20 +1,8 @@
-"""Families of pairs for labels of any number of classes under noise that is not Gaussian.
+"""Families of pairs for labels of any number of classes under noise that is not Gaussian: LNMax, the exponential
+mechanism with and without screening, permute-and-flip and propose-test-release.
 
-**Exponential mechanism.** A vote that moves from i to j multiplies P(i) by e^-h / Z, P(j) by e^h / Z and all other
-chances by 1 / Z, where h is half of epsilon and Z lies between e^-h and e^h. The value of a pair is the mean of V(y r)
-over the ratio r = Q/P, whose mean is 1, and V is convex: it is largest if r takes only the two ends of its range. A
-cell of Z is covered by the pair whose range holds those of the cell. A vote that leaves i for no class has half of
-that range.
-
-**Screening.** The check depends on the top count M alone, N is the number of teachers, d = n_i - n_j >= 1.
-- *i has the top count alone, and M falls by one.* P(i) is least where all other votes are on one class, so Z is at most
-  a e^-h + (1 - a) e^h with that least a; and at most 1 since d >= 1.
-- *M stays.* A label is worth at least as much as none, so the largest chance of an answer is taken: M = (N + 1) / 2 for
-  any label. Above it a third class has M and i and j share N - M votes: the chance c of other classes is at least
-  1 / (1 + e^{-h (2 M - N)} + e^{-h M}), and the rest takes the two ends.
-
-**Propose-test-release.** The distance to instability d moves by at most one with the plurality kept, or is 0 on both
-sides and the plurality changes: the answer is then one that the other data set never gives.
+Below, a vote moves from class i to class j, Z is the factor by which that changes the sum of the weights, M the top
+count, N the number of teachers, and h half of epsilon. Proofs: docs/adaptive.md.
 """
 
 from __future__ import annotations

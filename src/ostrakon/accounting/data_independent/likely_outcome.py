@@ -33,11 +33,6 @@ def gaussian_likely_outcome_rdp(q: ArrayLike, *, mu: float, orders: ArrayLike) -
 
     Guarantee: if P and Q are the laws of an outcome under N(0, 1) and N(mu, 1) and some outcome has P(i) >= 1 - q,
     then D_a(P||Q) and D_a(Q||P) are at most this, and it is attained.
-    Proof. Let w(x) = P(i | x). Revealing x whenever the outcome is not i only helps, so the cost is at most
-    A(w)^a B(w)^(1-a) + ∫ (1 - w) p^a q^(1-a) with A = ∫ w p, B = ∫ w q. Among the w with given (A, B) the last
-    term is linear, and largest where w = 1 exactly where (p/q)^a < c p/q + d for two multipliers (Neyman and
-    Pearson): t^a is convex, so that is an interval of the likelihood ratio, hence of x. The reverse direction is
-    the same with t^(1-a). What is left is one number, how the revealed mass q' <= q splits between the tails.
     Source: docs/mathematics.md D1.
 
     >>> q = np.array([0.1])

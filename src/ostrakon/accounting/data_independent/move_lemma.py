@@ -1,26 +1,10 @@
 """The move lemma: what a Gaussian label costs when one class is likely, with the direction of the vote's move.
 
-A vote moves from class i to class j, or back. Let m = n_i - n_j >= 0, and Y the largest noisy count of all other
-classes, which has one law on both sides. Given Y, the label is i, j or "other", with a law that depends on m and
-eta = (Y - n_i) / sigma alone. Let f_m(eta) be its moment sum_o P(o)^a Q(o)^(1-a) - 1, in either direction, and r_m(eta)
-the probability of "not i" before the move.
-
-Lemma. The moment of the label is at most C_m(q) for q = P(label is not i), where C_m is the least concave function
-above the curve (r_m(eta), f_m(eta)). Proof. Moments are jointly convex, so that of the label is at most the mean over Y
-of f_m; q is the mean of r_m; Jensen. The same holds with P(label is i or j) in the place of q.
-
-*The likely class takes part in the move.* Call it i; it wins with probability at least 1 - q and leads by at least m.
-The moment is at most the largest C_m'(q') over m' >= m and q' <= q; a lead m' is possible if j alone beats i with
-probability at most q.
-
-*The likely class is a third one.* Then P(i or j) <= q: the moment is at most the largest envelope over q' <= q, and
-over all margins of i and j.
-
-A vote to or from "abstain": the moved class against all others is a threshold on one count, the limit m = infinity.
-
-**Between grid points.** Curves are computed at nodes of eta, 1/32 apart. A chord misses a smooth curve by an eighth of
-its second difference; half of the largest second difference of the neighbours is added, four times as much. The same
-holds for margins where not every one is computed.
+A vote moves from class i to class j, or back. Let m = n_i - n_j >= 0, Y the largest noisy count of all other classes
+and eta = (Y - n_i) / sigma. C_m is the least concave function above the curve (r_m(eta), f_m(eta)), where r_m is the
+probability of "not i" (or of "i or j") given eta, and f_m the moment sum_o P(o)^a Q(o)^(1-a) - 1. The moment of the
+label is at most C_m at the probability itself. Statement, proof and the error between grid points: docs/mathematics.md
+D1.
 """
 
 from __future__ import annotations

@@ -1,18 +1,9 @@
 """Labels of three or more classes under Gaussian noise, as three outcomes: i, j, and any other class.
 
 A vote moves from class i to class j. Given Y, the largest noisy count of the other classes, the label is i, j or
-"other" by n_i - Y and n_j - Y alone, and Y has the same law on both sides: revealing it only helps the adversary. The
-family is all margins d = n_i - n_j >= 1 and all eta = (Y - n_i) / sigma, with the exchange of both data sets, and of i
-and j.
-
-**A finite cover.** Only some pairs, on a grid of (d, eta), are kept. Let A be a pair that lies between its neighbours
-on the grid, M a mixture of theirs (which one is hidden) and R randomized responses. Where the hockey-stick divergences
-obey H_A(y) <= (1 - k) H_M(y) + k H_R(y) for all y, the same holds for sum_o P(o) V(y Q(o)/P(o)) with any convex V,
-because V is a mixture of hockey sticks; and that of M is at most the largest of its parts, because p V(y q / p) is
-convex in (p, q). H_A, H_M and H_R are piecewise linear and convex: it suffices to compare at the kinks of M and R. A
-itself covers a cell of eta: where the largest of X_i, X_j lies within the cell, who is the larger is revealed, and that
-number; its likelihood ratio is monotone there, so two outcomes at the ends of its range, with the same masses, reveal
-still more.
+"other" by n_i - Y and n_j - Y alone, and Y has the same law on both sides. The family is all margins d = n_i - n_j >= 1
+and all eta = (Y - n_i) / sigma, with the exchange of both data sets, and of i and j. Pairs on a grid of (d, eta), mixed
+with randomized responses, cover it: docs/adaptive.md.
 """
 
 from __future__ import annotations
@@ -31,7 +22,6 @@ _ETA: FloatArray = np.concatenate(
     [[-9, -5, -4, -3.25, -2.75, -2.25, -2, -1.75, -1.5, -1.3, -1.1, -0.9, -0.75, -0.6, -0.4, -0.2, 0, 0.2],
      [0.4, 0.6, 0.8, 1.0, 1.3, 1.6, 2, 2.5, 3.0, 4, 5, 6, 7.5, 9]]
 )  # fmt: skip
-_CELLS_PER_SIGMA = 96
 _LEVELS: FloatArray = np.array([[1.5, 3.0, 3.0], [5.0, 9.0, 15.0]])
 _SHARES: FloatArray = np.array([[0.8, 0.2, 0.0], [0.8, 0.16, 0.04]])
 """Two kinds of randomized responses, of epsilon _LEVELS / sigma, and the share of each level; the second kind is for

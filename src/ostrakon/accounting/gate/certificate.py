@@ -48,15 +48,6 @@ def gate_delta(levels: Sequence[Level], *, epsilon: float, prefix_mu: float = 0.
     `prefix_mu`-Gaussian-DP mechanism in their place (0: nothing). Scores beyond the table never pass.
 
     Guarantee: an upper bound for every pair of neighbours, whose scores differ by at most 1 (`score.level`).
-    Proof. The hockey-stick divergence of a union of disjoint outcomes is at most the sum over its parts. Let p and
-    p' be
-    the probabilities of scores t and t + 1, l = ln(p/p'), and G the conversion of the level's Rényi cost to delta
-    (`renyi_delta`). The data set with score t costs at most that, in both directions, against every neighbour. From
-    t to
-    t + 1 the released part is p G(epsilon - l), from t + 1 to t it is p' G(epsilon + l), and at equal scores p
-    G(epsilon). The refused part is the prefix at the same shifts of 1 - p and 1 - p'. The largest of these finitely
-    many
-    sums is the bound.
     Source: docs/mathematics.md D6; Canonne, Kamath and Steinke 2020, Proposition 12.
     """
     table = require_levels(levels)

@@ -13,7 +13,7 @@ from ostrakon.accounting.data_independent.supremum import two_class_costs
 from ostrakon.accounting.gate.envelope_tables import EnvelopeTables, Report, TwoClassTables
 from ostrakon.accounting.rdp import require_orders
 from ostrakon.mechanisms.base import FloatArray, Mechanism
-from ostrakon.validation import InvalidInput, whole
+from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Votes
 
 _SUM_BITS = 50
@@ -31,17 +31,6 @@ def envelope(
 
     Guarantee: U(D, 0) is at least the exact data-dependent cost of D (both directions, every neighbour); U(D, d) never
     decreases in d; and `U(D', d) <= U(D, d + 1)` for neighbours D, D'. U(D, N) is the data-independent cost.
-    Proof. Let n be a query's sorted votes and n' any histogram within d moved votes, with top count M, and k = M - n_1.
-    If M > n_2 + d, no other class can have M votes: class 1 has them, and the others received at most
-    d - max(k, 0) in all. The probability
-    p_1 that it wins falls in the others' counts; it is log-concave in the added votes (Prékopa: the noise has
-    log-concave densities and "1 wins" is a convex set of noise and counts), so least at a vertex, where one class
-    receives them all; and Schur-concave in the others' counts, so that class is the runner-up. D1 and D2 bound the
-    cost by `J(M, e)`, e the smaller of beta*(1 - p_1) and, for Gaussian noise, the move lemma at 1 - p_1 and a
-    lead of M - n_2 - (d - max(k, 0)). For smaller M >= n_1 - d, the cost is bounded by the worst label of that top
-    count,
-    to which e is cut off as well. The sets over which the maxima are taken grow with d, and
-    that of n' at d lies in that of n at d + 1.
     Two classes without abstentions: the exact joint cost, a function of the top count alone, maximized over it.
     Errors: `InvalidInput` where the mechanism is not an argmax of counts plus noise.
     Source: docs/mathematics.md D3.
@@ -111,18 +100,6 @@ class Envelope:
             here = np.flatnonzero((self.back >= start) & (self.back < start + len(costs)))
             result[:, here] = costs[self.back[here] - start].transpose(2, 0, 1)
         return result
-
-
-def highest_cost(
-    mechanism: Mechanism, *, queries: int, teachers: int, classes: int, order: float, abstentions: bool = False
-) -> float:
-    """U(D, N): the data-independent cost of `queries` queries at one order, nats. Public."""
-    orders = require_orders([order])
-    queries, classes = whole("queries", queries, at_least=1), whole("classes", classes, at_least=2)
-    if classes == 2 and not abstentions:
-        return queries * float(two_class_costs(mechanism, orders, teachers=teachers).max())
-    law = require_answer_law(mechanism, teachers=teachers, classes=classes)
-    return queries * float(EnvelopeTables.of(law, orders, abstentions=abstentions).highest[0])
 
 
 def _distances(distances: ArrayLike | None, teachers: int) -> IntArray:

@@ -66,15 +66,14 @@ def likely_outcome_table(law: AnswerLaw, order: float) -> LikelyOutcomeTable:
 class EnvelopeTables:
     """The tables of one mechanism and shape of votes at several orders.
 
-    orders: shape (K,). highest: the data-independent cost of one query, (K,). bounded: the orders that have a bound,
-    booleans (K,): an order far too high for the noise has none, and would overflow. noise, label, by_top and by_cell:
-    arguments of `query_envelopes_of`, the last three for the bounded orders.
+    orders: shape (K,). bounded: the orders that have a bound, booleans (K,): an order far too high for the noise has
+    none, and would overflow. noise, label, by_top and by_cell: arguments of `query_envelopes_of`, the last three for
+    the bounded orders.
     """
 
     law: AnswerLaw
     orders: FloatArray
     bounded: NDArray[np.bool_]
-    highest: FloatArray
     lowest: int
     sizes: IntArray
     offsets: IntArray
@@ -112,7 +111,6 @@ class EnvelopeTables:
             law=law,
             orders=orders,
             bounded=kept,
-            highest=peak[:, lowest:].max(axis=1) + SLACK,
             lowest=lowest,
             sizes=sizes,
             offsets=np.cumsum([0, *(len(cells) for cells in starts[:-1])]),
@@ -167,11 +165,6 @@ class TwoClassTables:
 
     orders: FloatArray
     cost: FloatArray
-
-    @property
-    def highest(self) -> FloatArray:
-        """The data-independent cost of one query, (K,)."""
-        return self.cost.max(axis=1)
 
     def in_blocks(
         self, rows: IntArray, steps: IntArray, report: Report | None = None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.accounting.gate.certificate import Level, require_levels
 from ostrakon.accounting.gate.envelope import Envelope
-from ostrakon.accounting.gate.largest import largest_over_distances
 from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.validation import positive
 from ostrakon.votes import IntArray, Votes
@@ -22,9 +22,6 @@ def level(votes: Votes, mechanism: Mechanism, levels: Sequence[Level]) -> int:
 
     Guarantee: |phi(D) - phi(D')| <= 1 for neighbours, to the last bit, and the exact data-dependent cost of D at the
     order of level phi(D) is at most its r, if phi(D) is in the table.
-    Proof. By the nesting of envelopes U(D', d) <= U(D, d + 1), so if D passes t, then for t' >= t and d the level
-    (t' + 1) + d = t' + (d + 1) allows U(D', d), and D' passes t + 1. d = 0 gives the second claim. Computed envelopes
-    nest to the last bit (`Envelope.summed`).
     Errors: as `envelope`.
     Source: docs/mathematics.md D4.
     """
@@ -67,3 +64,42 @@ def consensus(votes: Votes, mechanism: Mechanism, *, order: float, kappa: float)
         return np.log(cost) / growth - steps
 
     return largest_over_distances(lambda steps: envelope.summed(steps)[0], needed, teachers=votes.teachers)
+
+
+_ALL = 512
+_SPREAD = 32
+
+
+def largest_over_distances(
+    cost: Callable[[IntArray], FloatArray], number: Callable[[FloatArray, IntArray], FloatArray], *, teachers: int
+) -> float:
+    """The largest `number(cost(d), d)` over the distances d = 0..teachers.
+
+    cost: of distances, shape (distances,), the same shape; never decreases. number: never decreases in its cost and
+    never increases in its distance. Up to 512 teachers every distance is computed.
+
+    Guarantee: exact. Between two known distances a < b no number exceeds `number(cost(b), a + 1)`; only intervals
+    that could still hold the maximum are split.
+    """
+    known: dict[int, float] = {}
+
+    def compute(steps: IntArray) -> None:
+        known.update(zip(steps.tolist(), cost(steps).tolist(), strict=True))
+
+    if teachers <= _ALL:
+        compute(np.arange(teachers + 1))
+    else:
+        compute(np.unique(np.round(np.linspace(0, teachers, _SPREAD)).astype(np.int64)))
+    while True:
+        at = np.array(sorted(known))
+        costs = np.array([known[d] for d in at.tolist()])
+        best = float(np.max(number(costs, at)))
+        ceiling = number(costs[1:], at[:-1] + 1)
+        open_ = [
+            (a + b) // 2
+            for (a, b), most in zip(pairwise(at.tolist()), ceiling, strict=True)
+            if b - a > 1 and most > best
+        ]
+        if not open_:
+            return best
+        compute(np.array(open_))

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.data.classes import label_indices
-from ostrakon.data.column_names import KNOWN_NAMES
 from ostrakon.data.columns import Columns
+from ostrakon.data.csv_form import KNOWN_NAMES
 from ostrakon.data.datasets.dataset import Dataset
 from ostrakon.data.sources import open_table
 from ostrakon.validation import InvalidInput, whole

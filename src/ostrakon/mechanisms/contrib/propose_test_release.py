@@ -18,7 +18,7 @@ from ostrakon.mechanisms.base import (
     StabilityThreshold,
     ThresholdSigma,
 )
-from ostrakon.mechanisms.laws.laplace_threshold import laplace_log_above
+from ostrakon.mechanisms.laws.laplace import laplace_log_above
 from ostrakon.mechanisms.laws.stability import distance_to_instability
 from ostrakon.mechanisms.registry import register
 from ostrakon.noise import require_rng

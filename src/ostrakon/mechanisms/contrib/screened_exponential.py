@@ -20,7 +20,7 @@ from ostrakon.mechanisms.base import (
     ThresholdTest,
     gumbel_deviation,
 )
-from ostrakon.mechanisms.laws.laplace_threshold import laplace_log_above
+from ostrakon.mechanisms.laws.laplace import laplace_log_above
 from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
 from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
 from ostrakon.mechanisms.registry import register

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from ostrakon.mechanisms.base import NO_ANSWER, FloatArray, Parameter, RunCost, StabilityThreshold, StatefulMechanism
-from ostrakon.mechanisms.laws.laplace_threshold import laplace_log_above
+from ostrakon.mechanisms.laws.laplace import laplace_log_above
 from ostrakon.mechanisms.laws.stability import distance_to_instability
 from ostrakon.mechanisms.registry import register
 from ostrakon.noise import require_rng

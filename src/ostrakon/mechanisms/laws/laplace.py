@@ -1,4 +1,4 @@
-"""Outcome law of an argmax under Laplace noise, in log space."""
+"""Outcome laws of an argmax and of a check under Laplace noise, in log space."""
 
 from __future__ import annotations
 
@@ -74,3 +74,13 @@ def _distinct_law(
     for i in range(d):
         total[i] = peak[i] + math.log(total[i]) - _LOG_2
     return total
+
+
+def laplace_log_above(margin: FloatArray, scale: float) -> tuple[FloatArray, FloatArray]:
+    """(log probability that `margin + Lap(scale) > 0`, log probability that it is not), shapes of `margin`.
+
+    Exact to rounding at both ends: one side is half an exponential, the other one minus it.
+    """
+    tail = -np.abs(margin) / scale - np.log(2.0)
+    head = np.log1p(-np.exp(tail))
+    return np.where(margin > 0, head, tail), np.where(margin > 0, tail, head)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ostrakon.data.checksummed import Damaged, array_from, digest_of_json, npy, read_checksummed, write_checksummed
 from ostrakon.data.domain import Domain
+from ostrakon.data.files import private_folder
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.estimators.choices import default_teacher, make_teacher
 from ostrakon.features import build_graph, choose_queries
 from ostrakon.features.cells import CellFeatures, PairMap
 from ostrakon.features.labels import LabelMap
 from ostrakon.features.moments import FEW_CLASSES, MomentMap, worth_their_noise
+from ostrakon.features.rowwise import row_count, take_rows
 from ostrakon.features.sums import SumMap
 from ostrakon.mechanisms import LabelsGNMax, QuantityGNMax
 from ostrakon.options.options import Options, is_auto
@@ -22,11 +27,11 @@ from ostrakon.planning.choices import refuse_teacher_options
 from ostrakon.planning.defaults import MOST_PER_RECORD
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.private_data import PrivateData, PrivateTable
-from ostrakon.run.stages.encoding import transform_of
 from ostrakon.run.stages.features import View
 from ostrakon.teachers import TeacherStore, train_on_shards
 from ostrakon.teachers.cells import collect_cells
 from ostrakon.teachers.engines import LOCAL, engine_in_use
+from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.teachers.per_record import collect_from_parts, collect_per_record, nearest
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import BoundedVotes, IntArray, LabelVotes, Moments, SplitVotes, Votes
@@ -220,3 +225,50 @@ def votes_from(plan: Plan, table: ArrayLike) -> Votes:
 def _max_contributions(plan: Plan) -> int:
     assert plan.mechanism.contribution_bound is not None
     return plan.mechanism.contribution_bound
+
+
+_AT_A_TIME = 512
+_FEATURES = "features"
+
+
+def transform_of(view: View, folder: Path | None) -> Callable[[Any], Any]:
+    """`view`'s features of private rows; where a frozen encoder makes them, they are kept in `folder` (None: nowhere).
+
+    Guarantee: as `Representation.transform`; what is read back is what was written, or it is made again.
+    """
+    encoder = view.representation.encoder
+    if folder is None or encoder is None or not encoder.frozen:
+        return view.representation.transform
+    return Kept(transform=view.representation.transform, folder=folder, seen=fingerprint_of(view.public))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """A function of rows whose answers are kept, some hundred rows a file, under a checksum of the rows.
+
+    transform: the function. folder: private. seen: tells it from others, whose answers are not taken for its own.
+    """
+
+    transform: Callable[[Any], Any]
+    folder: Path
+    seen: str
+
+    def __call__(self, X: Any) -> Any:
+        """`transform` of X."""
+        rows = row_count(X)
+        places = (np.arange(at, min(at + _AT_A_TIME, rows)) for at in range(0, rows, _AT_A_TIME))
+        features = [self._some(take_rows(X, here)) for here in places]
+        return np.concatenate(features) if features else self.transform(X)
+
+    def _some(self, X: Any) -> Any:
+        belongs = {"rows": fingerprint_of(X), "features": self.seen}
+        path = private_folder(self.folder) / f"{digest_of_json(belongs)}.npy"
+        try:
+            stored = read_checksummed(path, what=_FEATURES)
+        except Damaged:
+            stored = None
+        if stored is not None and stored.belongs == belongs:
+            return array_from(stored.payload)
+        features = self.transform(X)
+        write_checksummed(path, npy(features), what=_FEATURES, belongs=belongs)
+        return features
