@@ -1,8 +1,8 @@
 """Several fits on the same private records: their statement says what all of them cost, or claims nothing."""
 
+import copy
 import os
 import pickle
-import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -24,6 +24,7 @@ from ostrakon.run import spending
 from ostrakon.run.spending import EveryFitSpends
 from ostrakon.statements import repeated
 from ostrakon.statements.statement import round_up
+from ostrakon.validation import InvalidInput
 
 RNG = np.random.default_rng(3)
 X, OTHER, PUBLIC = (RNG.normal(size=(rows, 2)) for rows in (600, 600, 80))
@@ -151,10 +152,10 @@ def test_a_search_claims_nothing_and_is_remembered(jobs, tmp_path):
     with pytest.warns(EveryFitSpends, match="was run before in this process") as heard:
         assert [fit(X).not_private for _ in range(2)] == [repeated.AFTER_SEARCH] * 2
     assert len({str(one.message) for one in heard if one.category is EveryFitSpends}) == 2
-    released = found.best_estimator_.save_release(tmp_path / "release")
-    card = (released / "model_card.md").read_text()
-    assert repeated.IN_SEARCH in card
-    assert not re.search(r"epsilon (is )?(1|0\.99\d*), delta", card)
+    with pytest.raises(InvalidInput, match="A release must have a guarantee; nothing was written") as refused:
+        found.best_estimator_.save_release(tmp_path / "release")
+    assert str(refused.value).endswith(found.best_estimator_.statement_.not_private)
+    assert not (tmp_path / "release").exists()
 
 
 def test_a_search_without_a_last_fit_is_remembered():
@@ -198,10 +199,38 @@ def test_clones_and_threads_are_of_the_same_process():
     assert sorted(round(claims(one)[0], 2) for one in made) == pytest.approx([1.0, 2.0], rel=1e-2)
 
 
-def test_a_pickled_estimator_remembers_its_fits():
+@pytest.mark.parametrize("again", [lambda loaded: loaded, lambda loaded: model()], ids=["itself", "another"])
+def test_after_an_estimator_of_another_process_was_loaded_nothing_is_claimed(again, monkeypatch):
     stored = pickle.dumps(model().fit(X, Y))
-    spending._fits.clear()  # as in another process
-    assert claims(pickle.loads(stored).fit(X, Y).statement_)[0] == pytest.approx(2.0, rel=1e-3)
+    fitted = copy.deepcopy(pickle.loads(stored))
+    assert claims(again(fitted).fit(X, Y).statement_)[0] == pytest.approx(2.0, rel=1e-3)  # in the same process
+    spending._fits.clear()
+    monkeypatch.setattr(spending, "_process", spending._Process())
+    loaded = pickle.loads(stored)
+    assert claims(loaded.statement_)[0] == pytest.approx(1.0, rel=1e-3)  # its own fit is what it was
+    assert again(loaded).fit(X, Y).statement_.not_private == repeated.FROM_ELSEWHERE
+
+
+def test_with_a_ledger_fits_of_another_process_are_added(tmp_path, monkeypatch):
+    stored = pickle.dumps(model().fit(X, Y))
+    spending._fits.clear()
+    monkeypatch.setattr(spending, "_process", spending._Process())
+    loaded = pickle.loads(stored).set_params(ledger=f"sqlite:///{tmp_path}/ledger.db", budget=10.0)
+    assert claims(loaded.fit(X, Y).statement_)[0] == pytest.approx(2.0, rel=1e-3)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_claims_nothing():
+    code = (
+        "import os, numpy as np, ostrakon; r = np.random.default_rng(0); X = r.normal(size=(300, 2));"
+        "m = ostrakon.PATEClassifier(epsilon=1.0, student='logistic', classes=[0, 1], random_state=0);"
+        "child = os.fork();"
+        "print(m.fit(X, X[:, 0] > 0, X_public=r.normal(size=(60, 2))).statement_.not_private, flush=True);"
+        "os.waitpid(child, 0) if child else os._exit(0)"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False, timeout=120)
+    assert sorted(done.stdout.split("\n")) == sorted(["", "None", repeated.IN_WORKER]), done.stderr
 
 
 def test_a_worker_process_claims_nothing_without_a_ledger(monkeypatch):

@@ -17,6 +17,7 @@ from ostrakon.options.files import Files
 from ostrakon.options.options import ACCURACY, AUTO, Options
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.earlier import read_release
+from ostrakon.report.manifest import is_finished
 from ostrakon.report.release import publish, refuse_other_report, save_refitted
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.files import task_from_files
@@ -37,10 +38,13 @@ class Trained:
         The finished run; `outcome.statement` is what may be claimed, `outcome.student` predicts labels.
     release : Path
         The folder that may be published.
+    repeated : bool
+        Whether the run was finished before this call: then its release is as it was, and nothing more was spent.
     """
 
     outcome: Outcome = field(repr=False)
     release: Path
+    repeated: bool = False
 
 
 def train(
@@ -113,10 +117,12 @@ def train(
     asked = {name: every[name] for name in given if name in every}
     RunFolder(out).refuse_other_run(asked, {}, begun=True)
     refuse_other_report(RunFolder(out), details)
+    repeated = is_finished(RunFolder(out).release)
     task = task_from_files(**files.for_task(), text=reads_text(settings.representation))
     show_understood(task.understood)
     outcome = run(out, task, settings, asked=asked, progress=progress, say=say, engine=engine, store=stored_at)
-    return Trained(outcome=outcome, release=publish(outcome, details, publish_accuracy=files.publish_accuracy))
+    release = publish(outcome, details, publish_accuracy=files.publish_accuracy)
+    return Trained(outcome=outcome, release=release, repeated=repeated)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -143,8 +143,9 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
     Guarantee: `statement_.guarantee`, the (epsilon, delta)-differential privacy of all attributes except the private
     ones. It covers this fit and all earlier fits of this process together, because changed rows cannot be recognised:
     their epsilons and deltas add up. Fits of different people do not add up if each names its `users` and none is in
-    both. Fits in or after a search, a cross-validation or an ensemble of scikit-learn, or in a worker process without a
-    ledger, have no guarantee; `statement_.not_private` says why. Only post-processing follows the noisy answers.
+    both. Fits in or after a search, a cross-validation or an ensemble of scikit-learn, and, without a ledger, in a
+    worker or forked process or after a fitted estimator was unpickled, have no guarantee: `statement_.not_private` says
+    why, and `save_release` refuses. Only post-processing follows the noisy answers.
 
     References
     ----------

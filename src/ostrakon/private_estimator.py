@@ -32,9 +32,10 @@ from ostrakon.rows_in_memory import (
 from ostrakon.run.day import today
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_described, of_protection
-from ostrakon.run.spending import note_fit, note_search
+from ostrakon.run.spending import note_fit, note_search, remember
 from ostrakon.run.steps import FinishedRun, run_steps
 from ostrakon.run.storage import InMemory
+from ostrakon.statements.repeated import WITHDRAWN
 from ostrakon.statements.statement import PROTECTS
 from ostrakon.validation import InvalidInput
 
@@ -63,7 +64,7 @@ class PrivateEstimator(BaseEstimator):
         except InvalidInput as error:
             error.args = (in_python_words(str(error)),)
             raise
-        # `_fits` travels with a pickled estimator: other processes compose its earlier fits, too.
+        # `_fits` travels with a pickled estimator.
         statement, self._fits = note_fit(
             finished.statement,
             task.private.users,
@@ -114,6 +115,10 @@ class PrivateEstimator(BaseEstimator):
         self.student_name_, self.agreement_ = finished.student_name, finished.agreement
         self.released_ = finished.student
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        remember(state.get("_fits", {}))
+
     def __sklearn_clone__(self) -> Self:
         note_search()
         copy: Any = super().__sklearn_clone__()
@@ -137,7 +142,8 @@ class PrivateEstimator(BaseEstimator):
         Raises
         ------
         InvalidInput
-            If the estimator is not fitted, the folder is not empty, or the student cannot be stored.
+            If the estimator is not fitted, the folder is not empty, or the student cannot be stored; and if other fits
+            left this one without a guarantee, as in a search of scikit-learn.
 
         Notes
         -----
@@ -146,6 +152,8 @@ class PrivateEstimator(BaseEstimator):
         from ostrakon.report.release import save_release
 
         check_is_fitted(self)
+        if self.statement_.not_private in WITHDRAWN:
+            raise InvalidInput(f"A release must have a guarantee; nothing was written. {self.statement_.not_private}")
         unknown = [name for name in details if name not in ReportDetails.options()]
         if unknown:
             raise InvalidInput(f"{unknown[0]} must be one of {', '.join(ReportDetails.options())}.")

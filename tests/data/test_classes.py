@@ -10,6 +10,7 @@ import pytest
 from ostrakon.data.arrow_cells import label_numbers
 from ostrakon.data.classes import MOST_CLASSES, MOST_FRACTIONS, MOST_NUMBERS, agree_on_classes, label_indices, labels_in
 from ostrakon.data.labels import Labels, labels_named
+from ostrakon.data.task import open_task
 from ostrakon.validation import InvalidInput
 
 NAMES = {"target": "income", "public": "public.csv"}
@@ -129,3 +130,23 @@ def test_the_refusal_never_shows_a_rare_label_and_its_list_can_be_pasted():
     assert "rare_secret" not in str(refused.value)
     pasted = shlex.split(re.search(r"--classes .*? \(", str(refused.value))[0][:-2])
     assert labels_in(pasted[1]) == ["no", "later, if"]
+
+
+def test_numbers_of_another_precision_are_one_class(tmp_path) -> None:
+    public, private = tmp_path / "public.csv", tmp_path / "private.csv"
+    public.write_text("a\n" + "\n".join(str(row % 7) for row in range(60)))
+    cells = ["98.6", "98.60", "98.55", "99.0", "99"]
+    private.write_text("a,t\n" + "\n".join(f"{row % 7 + 7},{cells[row % 5]}" for row in range(100)))
+    task = open_task(private, public, target="t", classes=["98.60", "98.55", "99"])
+    assert task.classes == ("98.60", "98.55", "99")
+    assert task.private.label_counts("t") == {"98.55": 20, "98.6": 40, "99": 40}
+    assert np.bincount(label_indices(task.private.labels("t"), task.classes)).tolist() == [40, 20, 40]
+    with pytest.raises(
+        InvalidInput, match=r"different numbers, got '98.60' beside '98.6': in a table they are one class"
+    ):
+        open_task(private, public, target="t", classes=["98.6", "98.60", "99"])
+
+
+def test_text_and_whole_numbers_keep_their_zeros() -> None:
+    counts = {"v1.10": 5, "v1.1": 5, "70": 5, "7": 5}
+    assert agree_on_classes(counts, None, list(counts), **NAMES)[0] == tuple(counts)

@@ -122,6 +122,8 @@ def train_from(given: Mapping[str, Any], *, out: Path, **where: Any) -> None:
         **given,
     )
     console.print(run_table(done.outcome, release=done.release))
+    if done.repeated:
+        console.print("This run was finished before: its release is as it was, and nothing more was spent.")
 
 
 def show_plan(given: Mapping[str, Any], *, engine: str = "local") -> None:

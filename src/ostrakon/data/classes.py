@@ -25,8 +25,10 @@ SEPARATOR = ";"
 """Between several labels in one cell, and between their names in `--classes a;b;c`."""
 OFTEN = 10
 """Private rows that a label needs before an error message may suggest it as a class."""
-MANY_NUMBERS, MOST_FRACTIONS, MOST_NUMBERS = 50, 20, 200
-"""Above these numbers of numeric classes, the target may be a quantity, and is one (with fractions, and without)."""
+MANY_NUMBERS, MOST_FRACTIONS, MOST_NUMBERS = 50, 10, 200
+"""Above these numbers of numeric classes, the target may be a quantity, and is one (with fractions, and without).
+Fewer numbers may have gaps or all be whole."""
+_MOST_WITH_GAPS = 20
 
 BY_OPTIONS = "its public range, --range LOW,HIGH; for classes name them all with --classes"
 IN_PYTHON = "its public range to PATERegressor(range=(low, high)); for classes name them all in classes=[...]"
@@ -55,7 +57,7 @@ def label_indices(
     rows: how many rows have each label; None: one. called: as `OF_TARGET`.
     Raises `InvalidInput` for missing labels and for labels that are not among the classes.
     """
-    indices = {label: index for index, label in enumerate(classes)}
+    indices = _indices(classes)
     known = pd.Series(labels, dtype=object)
     missing = known.isna().to_numpy()
     if missing.any():
@@ -85,6 +87,23 @@ def foreign_labels(
     label = max(counts, key=lambda label: (counts[label], str(label)))
     shown_label = f" ({label!r} in {counts[label]} of them)" if counts[label] >= OFTEN else ""
     return f"In {sum(counts.values()) if having is None else having} of {rows} rows{shown_label}, the {noun} {wrong}."
+
+
+def _indices(classes: Sequence[str]) -> dict[str, int]:
+    """The index of each class, also under the name that its number has in a table: 98.60 is 98.6 there."""
+    named = {label: index for index, label in enumerate(classes)}
+    return {_plain(label): index for label, index in named.items()} | named
+
+
+def _plain(label: Any) -> Any:
+    """A number as text without trailing zeros behind its decimal point, as `label_sql` has it; all else as it is.
+
+    >>> [_plain(label) for label in ("98.60", "7.0", "70", "v1.10", 98.6)]
+    ['98.6', '7', '70', 'v1.10', 98.6]
+    """
+    if not isinstance(label, str) or not re.fullmatch(r"-?[0-9]+\.[0-9]+", label):
+        return label
+    return label.rstrip("0").rstrip(".")
 
 
 def _index_of(label: str, indices: dict[str, int]) -> int | None:
@@ -118,7 +137,7 @@ def refuse_quantity(classes: Sequence[Any], what: str, *, option: str = BY_OPTIO
     Raises
     ------
     InvalidInput
-        For more than 20 numbers with fractions or of which most in between are missing, and for more than 200 numbers.
+        For more than 10 numbers with fractions, 20 of which most in between are missing, and 200 numbers.
 
     Examples
     --------
@@ -129,11 +148,12 @@ def refuse_quantity(classes: Sequence[Any], what: str, *, option: str = BY_OPTIO
     ostrakon.validation.InvalidInput: The target 'price' has 39 different values: for a quantity give ...
     """
     labels = [str(label) for label in classes]
-    if not all(_NUMBER.fullmatch(label) for label in labels) or len(labels) <= MOST_FRACTIONS:
+    if not all(_NUMBER.fullmatch(label) for label in labels):
         return
     numbers = [float(label.replace(",", ".")) for label in labels]
     whole = all(label.lstrip("+-").isdigit() for label in labels)
-    if len(labels) > MOST_NUMBERS or not whole or max(numbers) - min(numbers) >= 2 * len(labels):
+    gaps = len(labels) > _MOST_WITH_GAPS and max(numbers) - min(numbers) >= 2 * len(labels)
+    if len(labels) > MOST_NUMBERS or (len(labels) > MOST_FRACTIONS and not whole) or gaps:
         raise InvalidInput(refused_quantity(what, len(labels), option=option))
 
 
@@ -200,7 +220,7 @@ def agree_on_classes(
         only = f"one label alone, {given[0]!r}," if given else "no label"
         raise InvalidInput(f"The {what} has {only} in {public}; name all classes with --classes.")
     require_different(given)
-    indices = {label: index for index, label in enumerate(given)}
+    indices = _indices(given)
     unseen = [label for label in labels_seen if _index_of(label, indices) is None]
     if unseen:
         where = public if origin == "public" else "the classes given"
@@ -259,6 +279,13 @@ def require_different(classes: Sequence[Any]) -> None:
     twice = next((label for at, label in enumerate(classes) if label in classes[:at]), None)
     if twice is not None:
         raise InvalidInput(f"classes must name each label once, got {twice!r} twice.")
+    plain = [_plain(label) for label in classes]
+    twice = next((label for at, label in enumerate(classes) if plain[at] in plain[:at]), None)
+    if twice is not None:
+        raise InvalidInput(
+            f"classes must be different numbers, got {twice!r} beside {classes[plain.index(_plain(twice))]!r}: in a "
+            "table they are one class; write labels that are no numbers with a letter, such as v1.10."
+        )
     if len(classes) < 2:
         raise InvalidInput(f"classes must be at least 2 different labels, got {list(classes)}.")
 

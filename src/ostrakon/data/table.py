@@ -329,13 +329,14 @@ def unquoted_sql(text: str) -> str:
 
 
 def label_sql(column: str, kind: str) -> str:
-    """SQL text expression of a label: 7, 7.0 and "7" are one label, text stays as it is."""
+    """SQL text expression of a label: 7, 7.0 and "7" are one label, and so are 98.6 and 98.60; text stays as it is."""
     cell = quoted(column)
     if kind in ("FLOAT", "DOUBLE") or kind.startswith("DECIMAL"):
         return (
             f"CASE WHEN isnan({cell}::DOUBLE) THEN NULL ELSE regexp_replace(({cell}::DOUBLE)::VARCHAR, '\\.0$', '') END"
         )
-    return f"regexp_replace({cell}::VARCHAR, '^(-?[0-9]+)\\.0+$', '\\1')"
+    whole = f"regexp_replace({cell}::VARCHAR, '^(-?[0-9]+)\\.0+$', '\\1')"
+    return f"regexp_replace({whole}, '^(-?[0-9]+\\.[0-9]*[1-9])0+$', '\\1')"
 
 
 def literal(text: str) -> str:

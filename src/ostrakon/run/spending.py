@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import multiprocessing
+import os
 import threading
 import uuid
 import warnings
@@ -17,7 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.data.identity import row_marks
-from ostrakon.statements.repeated import AFTER_SEARCH, IN_SEARCH, IN_WORKER, with_earlier_fits, without_claim
+from ostrakon.statements.repeated import (
+    AFTER_SEARCH,
+    FROM_ELSEWHERE,
+    IN_SEARCH,
+    IN_WORKER,
+    with_earlier_fits,
+    without_claim,
+)
 from ostrakon.statements.statement import Statement
 
 _FIT_ONCE = ("sklearn.base", "sklearn.pipeline", "sklearn.utils", "sklearn.compose", "sklearn._config")
@@ -41,16 +49,34 @@ class Fit:
     """One fit.
 
     users: marks of its users, None where they are not named. Private: marks can be tested against guesses.
-    statement: of this fit alone; None for a search, of whose fits nothing is known.
+    statement: of this fit alone; None for a search, of whose fits nothing is known. process: in which it was.
     """
 
     users: NDArray[np.uint64] | None
     statement: Statement | None
+    process: str
     number: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
 _fits: dict[str, Fit] = {}
 _lock = threading.Lock()
+
+
+@dataclass(kw_only=True)
+class _Process:
+    """Which process this is; copy: whether it is a copy of another one, whose later fits it does not see."""
+
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+    copy: bool = False
+
+    def renew(self) -> None:
+        """After a fork, in the child."""
+        self.name, self.copy = uuid.uuid4().hex, True
+
+
+_process = _Process()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_process.renew)
 
 
 def note_fit(
@@ -65,7 +91,7 @@ def note_fit(
     users : array-like or None
         The user of each private row; None where users are not named.
     known : mapping
-        Fits that the estimator remembers itself, perhaps from the process in which it was pickled.
+        Fits that the estimator remembers itself.
     in_ledger : bool
         Whether a ledger adds up the fits of all processes.
 
@@ -75,16 +101,16 @@ def note_fit(
 
     Notes
     -----
-    Guarantee: as of `with_earlier_fits`, for all fits of this process and all `known` ones, whatever their rows. A fit
-    is left out only if both name their users and have none in common. Nothing is claimed within a search of
-    scikit-learn, after one, or, without a ledger, in a worker process. Fits of other processes are not covered
-    otherwise.
+    Guarantee: as of `with_earlier_fits`, for all fits of this process, whatever their rows. A fit is left out only if
+    both name their users and have none in common. Nothing is claimed within a search of scikit-learn, after one, or,
+    without a ledger, in a worker or forked process, or after a fit that another process has pickled. Fits of other
+    processes are not covered otherwise.
     """
     searched = next(_frames_of_searches(), None) is not None
     marks = None if users is None else np.unique(row_marks(users))
-    own = Fit(users=marks, statement=None if searched else statement)
+    own = Fit(users=marks, statement=None if searched else statement, process=_process.name)
+    remember(known)
     with _lock:
-        _fits.update(known)
         same = {number: fit for number, fit in _fits.items() if _may_share(fit.users, marks)}
         _fits[own.number] = own
     earlier = [fit.statement for fit in same.values() if fit.statement is not None]
@@ -94,11 +120,19 @@ def note_fit(
         claimed = without_claim(statement, AFTER_SEARCH)
         # The number makes every sentence another one, because Python shows an equal warning once.
         warnings.warn(f"Fit {len(_fits)} of this process: {AFTER_SEARCH}", EveryFitSpends, stacklevel=4)
-    elif multiprocessing.parent_process() is not None and not in_ledger:
+    elif (multiprocessing.parent_process() is not None or _process.copy) and not in_ledger:
         claimed = without_claim(statement, IN_WORKER)
+    elif any(fit.process != own.process for fit in same.values()) and not in_ledger:
+        claimed = without_claim(statement, FROM_ELSEWHERE)
     else:
         claimed = with_earlier_fits(statement, earlier)
     return claimed, same | {own.number: own}
+
+
+def remember(known: Mapping[str, Fit]) -> None:
+    """Remember fits that an estimator brings along, which may have been pickled in another process."""
+    with _lock:
+        _fits.update(known)
 
 
 def note_search() -> None:
@@ -107,7 +141,7 @@ def note_search() -> None:
         return
     with _lock:
         if not any(fit.statement is None and fit.users is None for fit in _fits.values()):
-            fit = Fit(users=None, statement=None)
+            fit = Fit(users=None, statement=None, process=_process.name)
             _fits[fit.number] = fit
 
 

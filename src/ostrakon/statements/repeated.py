@@ -27,8 +27,13 @@ AFTER_SEARCH = (
     f"{_ELSEWHERE}"
 )
 IN_WORKER = (
-    f"{_NO_CLAIM}the estimator was fitted in a worker process, where fits of other processes on the same private "
-    "records are not known and cannot be added. Fit in the main process, or give a ledger."
+    f"{_NO_CLAIM}the estimator was fitted in a worker or forked process, where fits of other processes on the same "
+    "private records are not known and cannot be added. Fit in the main process, or give a ledger."
+)
+FROM_ELSEWHERE = (
+    f"{_NO_CLAIM}an estimator in this process was fitted, pickled and loaded from another process, on {_SAME}; other "
+    "fits there are not known and cannot be added. Fit in a process that has loaded no fitted estimator, or give a "
+    "ledger."
 )
 AFTER_UNPROTECTED = (
     f"{_NO_CLAIM}{_SAME} were fitted before in this process without a guarantee, and this release cannot protect them "
@@ -39,6 +44,11 @@ OTHER_NEIGHBOURS = (
     "two guarantees cannot be added. If the earlier fit was of other people, fit once in a new process."
 )
 BEYOND_NUMBERS = f"{_NO_CLAIM}all fits of this process together have no finite epsilon with a delta below 1."
+
+WITHDRAWN = frozenset(
+    (IN_SEARCH, AFTER_SEARCH, IN_WORKER, FROM_ELSEWHERE, AFTER_UNPROTECTED, OTHER_NEIGHBOURS, BEYOND_NUMBERS)
+)
+"""Why a fit claims nothing, because of other fits."""
 
 
 def without_claim(statement: Statement, reason: str) -> Statement:
