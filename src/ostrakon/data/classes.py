@@ -284,7 +284,7 @@ def require_different(classes: Sequence[Any]) -> None:
     if twice is not None:
         raise InvalidInput(
             f"classes must be different numbers, got {twice!r} beside {classes[plain.index(_plain(twice))]!r}: in a "
-            "table they are one class; write labels that are no numbers with a letter, such as v1.10."
+            "table they are one class; write labels that are not numbers with a letter, such as v1.10."
         )
     if len(classes) < 2:
         raise InvalidInput(f"classes must be at least 2 different labels, got {list(classes)}.")
