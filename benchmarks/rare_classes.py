@@ -29,7 +29,8 @@ import pandas as pd
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
-from arena import FIXED, REMOVED, REPLACED, Contest, descent, epsilon_of, mu_of
+from arena import FIXED, REMOVED, REPLACED, Contest, descent, mu_of
+from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.options.options import OBJECTIVES, Options
 from ostrakon.planning.defaults import default_delta
 from ostrakon.planning.make_plan import make_plan
@@ -103,7 +104,7 @@ def lines_of(split: Split, seed: int, epsilon: float) -> Any:
     shares = np.maximum(np.bincount(split.y, minlength=m), 1) / len(split.y)
     for neighbours in (REPLACED, REMOVED) if epsilon == 1 else (REPLACED,):
         # One record less moves half of what one replaced moves, in squared distance.
-        at = epsilon if neighbours == REPLACED else epsilon_of(2**0.5 * mu_of(epsilon, delta), delta)
+        at = epsilon if neighbours == REPLACED else gaussian_dp_epsilon(2**0.5 * mu_of(epsilon, delta), delta)
         for way, (note, likely, said) in ours(split, seed, at, delta).items():
             yield neighbours, way, note, likely, said
         rng = np.random.default_rng([seed, 4])

@@ -162,7 +162,7 @@ def refit(
         described instead.
     student : str or estimator, default "auto"
         As for `train`.
-    objective : {"accuracy", "balanced", "log-loss"}, default "accuracy"
+    objective : {"accuracy", "balanced", "log-loss", "ordered"}, default "accuracy"
         As for `train`.
 
     Returns

@@ -85,7 +85,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         Total epsilon of all fits and runs on these data; opens an account in the ledger.
     ledger_account : str, optional
         Name of the account. Default: the one that the data are bound to.
-    objective : {"accuracy", "balanced", "log-loss"}, default "accuracy"
+    objective : {"accuracy", "balanced", "log-loss", "ordered"}, default "accuracy"
         What the student is for: labels that are often right, labels that find every class equally well, or
         probabilities.
     representation : str or estimator, default "auto"

@@ -268,6 +268,17 @@ def several_labels(rows: Mapping[str, int], what: str) -> str:
     )
 
 
+def require_order(classes: Sequence[Any], classes_from: str) -> None:
+    """Refuse fewer than three classes, and classes without an order: those that the operator did not list."""
+    if len(classes) < 3:
+        raise InvalidInput(f"objective ordered needs at least three classes, got {len(classes)}: {listed(classes)}.")
+    if classes_from in (CLASSES_FROM["public"], CLASSES_FROM["private"]):
+        raise InvalidInput(
+            "objective ordered needs the classes from low to high, as --classes low,medium,high; they come from "
+            f"{classes_from}, where they have no order."
+        )
+
+
 def require_different(classes: Sequence[Any]) -> None:
     """Refuse classes that are fewer than two, given twice, empty or missing. Errors: `InvalidInput`."""
     if any(pd.isna(label) for label in classes):

@@ -28,7 +28,7 @@ from ostrakon.export.onnx_formulas import (
 )
 from ostrakon.export.onnx_graph import AXIS, OPSET, Answer, Graph, as_doubles, best, softmax
 from ostrakon.export.onnx_trees import forest, gradient_boosting, histogram_boosting
-from ostrakon.students.calibration import LEAST
+from ostrakon.students.calibration import HALF, LEAST
 from ostrakon.validation import InvalidInput
 
 
@@ -120,9 +120,13 @@ def _calibrated(graph: Graph, model: Any, rows: Any) -> Answer:
     label, likely = classified(graph, model.student, rows)
     scores = graph.add("Div", graph.add("Log", graph.add("Max", likely, LEAST)), float(model.temperature))
     scores = graph.add("Add", scores, as_doubles(model.offsets)[None])
+    likely = softmax(graph, scores)
+    if model.ordered:
+        reached = graph.add("GreaterOrEqual", graph.add("CumSum", likely, np.int64(1)), HALF)
+        return best(graph, graph.cast(reached, "double")), likely
     if model.weights is None:
-        return label, softmax(graph, scores)
-    return best(graph, graph.add("Add", scores, np.log(as_doubles(model.weights))[None])), softmax(graph, scores)
+        return label, likely
+    return best(graph, graph.add("Add", scores, np.log(as_doubles(model.weights))[None])), likely
 
 
 def _only(graph: Graph, rows: Any) -> Answer:

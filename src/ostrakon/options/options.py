@@ -19,7 +19,9 @@ from ostrakon.validation import InvalidInput, fraction, line, one_of, positive, 
 AUTO = "auto"
 """ostrakon chooses."""
 WORST_CASE, GATE = GUARANTEES = ("worst-case", "gate")
-ACCURACY, BALANCED, LOG_LOSS = OBJECTIVES = ("accuracy", "balanced", "log-loss")
+ACCURACY, BALANCED, LOG_LOSS, ORDERED = OBJECTIVES = ("accuracy", "balanced", "log-loss", "ordered")
+OF_COUNTS = (BALANCED, LOG_LOSS)
+"""Objectives that need noisy counts."""
 QUERY_STRATEGIES = ("representatives", "random", "all")
 
 _PRIVACY, _BUDGET, _LEARNING = "Privacy", "Budget", "Learning"
@@ -196,7 +198,8 @@ class Options(Settings):
     objective: Annotated[
         str,
         Option(
-            help="What is to be good: accuracy, balanced (every class counts the same) or log-loss (probabilities).",
+            help="What is to be good: accuracy, balanced (every class counts the same), log-loss (probabilities) or "
+            "ordered (--classes from low to high: few ranks away).",
             panel=_LEARNING,
             check=partial(one_of, allowed=OBJECTIVES),
             advanced=True,

@@ -7,7 +7,7 @@ import math
 from ostrakon.features.labels import is_limited
 from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.mechanisms.registry import find
-from ostrakon.options.options import ACCURACY, AUTO, WORST_CASE, Options, is_auto
+from ostrakon.options.options import ACCURACY, AUTO, OF_COUNTS, ORDERED, WORST_CASE, Options, is_auto
 from ostrakon.planning.defaults import (
     DEFAULT_MECHANISM,
     DEFAULT_OF_COUNTS,
@@ -72,9 +72,9 @@ def choose_mechanism(options: Options, *, classes: int, images: bool, embedded: 
             f"student must be one that learns from what {name} releases, got {options.student!r}, which "
             f"needs the sums of features of {DEFAULT_MECHANISM}."
         )
-    if options.objective != ACCURACY and (images or not find(name).releases_counts):
+    if options.objective in OF_COUNTS and (images or not find(name).releases_counts):
         raise InvalidInput(
-            f"objective must be {ACCURACY} where students learn from images or from labels alone, got "
+            f"objective must be {ACCURACY} or {ORDERED} where students learn from images or from labels alone, got "
             f"{options.objective!r}: the others need noisy counts, which {DEFAULT_MECHANISM} releases, and features."
         )
     return name

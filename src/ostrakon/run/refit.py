@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.accounting.epsilons import WorstCase
+from ostrakon.data.classes import require_order
 from ostrakon.data.domain import Domain
 from ostrakon.data.understood import Understood
 from ostrakon.estimators.choices import make_student
@@ -19,7 +20,7 @@ from ostrakon.export.student_files import require_exportable
 from ostrakon.features.cells import CellFeatures
 from ostrakon.features.representation import name_without_folder
 from ostrakon.mechanisms import NO_ANSWER
-from ostrakon.options.options import ACCURACY, is_auto
+from ostrakon.options.options import ACCURACY, OF_COUNTS, ORDERED, is_auto
 from ostrakon.planning.plan import Plan, levels_from
 from ostrakon.run.inputs.tables import public_rows_again
 from ostrakon.run.stages.estimates import STUDENT_WARNINGS, estimates_of, warnings_of
@@ -85,7 +86,7 @@ def refit_student(release: EarlierRelease, public: Any, *, student: Any, objecti
         The public table that the release was made with; None if its columns were described instead.
     student : str or estimator
         As for a run.
-    objective : {"accuracy", "balanced", "log-loss"}
+    objective : {"accuracy", "balanced", "log-loss", "ordered"}
         As for a run.
 
     Returns
@@ -103,8 +104,10 @@ def refit_student(release: EarlierRelease, public: Any, *, student: Any, objecti
     Guarantee: a function of the release and of public rows, so by post-processing the guarantee of the release covers
     it. With the options of a run the student is that of the run, to the last bit.
     """
-    if objective != ACCURACY and release.counts is None:
-        raise InvalidInput(f"objective must be {ACCURACY} where labels alone were released, got {objective!r}.")
+    if objective in OF_COUNTS and release.counts is None:
+        raise InvalidInput(
+            f"objective must be {ACCURACY} or {ORDERED} where labels alone were released, got {objective!r}."
+        )
     if not is_auto(student):
         require_exportable(make_student(student))
     try:
@@ -130,6 +133,8 @@ def _refitted(
         domain = Domain.of(description["columns"], delimiter=description["delimiter"])
         X_public, choice = domain.examples(), CellFeatures(domain)
     view = view_of(X_public, choice, seed=recipe["seed"])
+    if objective == ORDERED:
+        require_order(statement.classes, statement.tuned.get("classes", ""))
     plan, answers = _plan(release, statement), _answers(release, statement)
     queries = np.arange(len(release.asked)) if domain is not None else np.array(release.asked, np.int64)
     if len(queries) and not (queries.min() >= 0 and queries.max() < len(view.public)):

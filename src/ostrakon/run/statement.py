@@ -74,6 +74,8 @@ def calibration_in_words(selection: Selection, *, labels: bool) -> dict[str, str
         words.append("mean probabilities agree with the released shares of the classes")
     if student.weights is not None:
         words.append("labels are chosen so that every class counts the same")
+    if student.ordered:
+        words.append("labels are the medians of the ordered classes")
     return {"probabilities": "; ".join(words)}
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.accounting.data_dependent.exact import exact_curve
+from ostrakon.data.classes import require_order
 from ostrakon.data.object_store import ObjectPath
 from ostrakon.data.quantity import Quantity
 from ostrakon.data.understood import Understood
@@ -22,7 +23,7 @@ from ostrakon.features.cells import CellFeatures
 from ostrakon.features.representation import is_embedded, name_without_folder
 from ostrakon.mechanisms.base import StatefulMechanism
 from ostrakon.noise import secure_rng
-from ostrakon.options.options import Options
+from ostrakon.options.options import ORDERED, Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import Plan
 from ostrakon.progress import on_rows, showing
@@ -327,7 +328,8 @@ def measure(context: RunContext, view: View, selection: Selection) -> AnyMeasure
         student = selection.student
         measures = measures_of_labels(student.predict_proba(X_test), student.predict(X_test), task.y_test, task.classes)
     elif task.quantity is None:
-        measures = measure_student(selection.student, X_test, task.y_test, task.classes)
+        ordered = context.options.objective == ORDERED
+        measures = measure_student(selection.student, X_test, task.y_test, task.classes, ordered=ordered)
     else:
         measures = measures_of_quantity(task.quantity.values(selection.student.predict(X_test)), task.y_test)
     context.storage.note("evaluation", measures.as_dict)
@@ -364,6 +366,8 @@ def recipe_of(plan: Plan, task: Task, options: Options, view: View) -> dict[str,
 def plan_of(task: Task, options: Options) -> Plan:
     """The plan of a run on `task` (see `ostrakon.planning.make_plan.make_plan`)."""
     data = task.private
+    if options.objective == ORDERED and task.quantity is None and task.labels is None:
+        require_order(task.classes, task.classes_from)
     plan = make_plan(
         options,
         units=data.units,

@@ -46,6 +46,9 @@ class Measures:
     calibration_error : float in [0, 1]
         Expected calibration error: the mean distance between the probability of the likeliest class and how often that
         class is right, over `BINS` equally wide ranges of the probability.
+    rank_error, rank_error_of_median : float or None
+        Mean number of ranks between the predicted and the right class; the same if the median class of the test rows
+        were always predicted. None unless the classes are ordered.
     """
 
     rows: int
@@ -58,6 +61,8 @@ class Measures:
     precision_of: str | None
     log_loss: float
     calibration_error: float
+    rank_error: float | None = None
+    rank_error_of_median: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; `recall` by class."""
@@ -69,7 +74,11 @@ class Measures:
         shown = known if len(known) <= _NAMED else sorted(known, key=lambda one: one[1])[:_NAMED]
         recall = ", ".join(f"{name} {share:.1%}" for name, share in shown)
         of = "" if self.precision_of is None else f" of {self.precision_of}"
+        ranks = {}
+        if self.rank_error is not None:
+            ranks = {"Mean rank error": f"{self.rank_error:.3f} (always the median: {self.rank_error_of_median:.3f})"}
         return {
+            **ranks,
             "Balanced accuracy": f"{self.balanced_accuracy:.1%}",
             "Recall by class": recall + ("" if len(shown) == len(known) else f" (the lowest of {len(known)})"),
             "AUC": _number(self.auc),
@@ -213,7 +222,7 @@ AnyMeasures = Measures | LabelMeasures | QuantityMeasures
 """Of a student of classes, of several labels or of a quantity."""
 
 
-def measure_student(student: Any, X: Any, y: ArrayLike, classes: Sequence[Any]) -> Measures:
+def measure_student(student: Any, X: Any, y: ArrayLike, classes: Sequence[Any], *, ordered: bool = False) -> Measures:
     """Measure a student that predicts class numbers on rows whose class numbers are `y`.
 
     Parameters
@@ -226,6 +235,8 @@ def measure_student(student: Any, X: Any, y: ArrayLike, classes: Sequence[Any]) 
         Numbers of their classes, from 0.
     classes : sequence
         Names of all classes.
+    ordered : bool
+        Whether they stand in their order, so that ranks are measured.
 
     Returns
     -------
@@ -237,10 +248,12 @@ def measure_student(student: Any, X: Any, y: ArrayLike, classes: Sequence[Any]) 
     """
     likely = np.zeros((len(np.asarray(y)), len(classes)))
     likely[:, np.asarray(student.classes_, np.int64)] = student.predict_proba(X)
-    return measures_of(likely, np.asarray(student.predict(X), np.int64), y, classes)
+    return measures_of(likely, np.asarray(student.predict(X), np.int64), y, classes, ordered=ordered)
 
 
-def measures_of(likely: FloatArray, predicted: ArrayLike, y: ArrayLike, classes: Sequence[Any]) -> Measures:
+def measures_of(
+    likely: FloatArray, predicted: ArrayLike, y: ArrayLike, classes: Sequence[Any], *, ordered: bool = False
+) -> Measures:
     """Measure probabilities (rows, classes) and predicted class numbers (rows,) against `y`; see `measure_student`.
 
     >>> found = measures_of(np.array([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]]), [0, 1, 0], [0, 1, 1], ["no", "yes"])
@@ -274,6 +287,8 @@ def measures_of(likely: FloatArray, predicted: ArrayLike, y: ArrayLike, classes:
         precision_of=str(classes[int(ranked[0])]) if len(classes) == 2 and len(ranked) else None,
         log_loss=float(log_loss(right, likely, labels=numbers)),
         calibration_error=calibration_error(likely, right),
+        rank_error=float(np.abs(right - said).mean()) if ordered else None,
+        rank_error_of_median=float(np.abs(right - np.median(right)).mean()) if ordered else None,
     )
 
 

@@ -14,7 +14,7 @@ from ostrakon.features.moments import MomentMap
 from ostrakon.features.rowwise import take_rows
 from ostrakon.mechanisms import NO_ANSWER, LabelsGNMax, QuantityGNMax
 from ostrakon.mechanisms.base import FloatArray
-from ostrakon.options.options import ACCURACY, BALANCED
+from ostrakon.options.options import BALANCED, OF_COUNTS, ORDERED
 from ostrakon.planning.plan import Plan
 from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.learning import Learning
@@ -99,11 +99,11 @@ def fit_student(
 
 
 def calibrated(selection: Selection, released: Released, learning: Learning) -> Selection:
-    """The selection with calibrated probabilities and, for balanced decisions, with other labels.
+    """The selection with calibrated probabilities and, for balanced or ordered classes, with other labels.
 
     Probabilities change if a temperature is clearly better than none on the rows that were held out; where every
     class is to count the same, or probabilities matter, they also agree with the shares of the classes. What was held
-    out says nothing of balanced decisions, so it is dropped.
+    out says nothing of balanced decisions or of medians, so it is dropped.
     """
     student, likely, own = selection.student, selection.likely, selection.own
     if not hasattr(student, "predict_proba"):
@@ -111,15 +111,17 @@ def calibrated(selection: Selection, released: Released, learning: Learning) -> 
     temperature = 1.0 if likely is None or own is None else temperature_of(likely, own, released)
     known = np.asarray(student.classes_, np.int64)
     offsets, weights = np.zeros(len(known)), None
-    if learning.objective != ACCURACY:
+    if learning.objective in OF_COUNTS:
         shares = class_shares(released)[known]
         shares = shares / shares.sum()
         offsets = agreeing_offsets(student.predict_proba(learning.rows(selection.chosen)), shares, temperature)
         weights = 1 / shares if learning.objective == BALANCED else None
-    if temperature == 1.0 and learning.objective == ACCURACY:
+    ordered = learning.objective == ORDERED
+    if temperature == 1.0 and learning.objective not in (*OF_COUNTS, ORDERED):
         return selection
-    with_other = CalibratedStudent(student, temperature, offsets, weights)
-    return replace(selection, student=with_other, held=selection.held if weights is None else None)
+    with_other = CalibratedStudent(student, temperature, offsets, weights, ordered=ordered)
+    own_labels = weights is None and not ordered
+    return replace(selection, student=with_other, held=selection.held if own_labels else None)
 
 
 def _additive(learning: Learning, plan: Plan, answers: Answers, queries: IntArray, features: CellFeatures) -> Selection:
@@ -133,11 +135,13 @@ def _additive(learning: Learning, plan: Plan, answers: Answers, queries: IntArra
     student = AdditiveLogistic(features.domain.sizes, features.domain.ranges, random_state=learning.seed)
     chosen = Candidate(name=ADDITIVE, student=student)
     selection = Selection(chosen=chosen, student=released.fit_student(student, learning.view.public), agreement={})
-    if learning.objective != BALANCED:
-        return selection
     # Its probabilities agree with the released sizes of the classes already.
-    offsets, weights = np.zeros(plan.classes), 1 / class_shares(released)
-    return replace(selection, student=CalibratedStudent(selection.student, 1.0, offsets, weights))
+    weights = 1 / class_shares(released) if learning.objective == BALANCED else None
+    ordered = learning.objective == ORDERED
+    if weights is None and not ordered:
+        return selection
+    other = CalibratedStudent(selection.student, 1.0, np.zeros(plan.classes), weights, ordered=ordered)
+    return replace(selection, student=other)
 
 
 def _of_sums(
