@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import tomli_w
 from loopback_owners import NAMES, reachable
 
 from ostrakon.data.checksummed import npy, write_checksummed
 from ostrakon.study.federation import Site, finish_by_messages, join_by_message, study_files
-from ostrakon.study.tables import read_shares, read_sum, shares_folder
+from ostrakon.study.tables import read_shares, read_sum, shares_folder, write_share, write_sum
 from ostrakon.validation import InvalidInput
 
 pytestmark = pytest.mark.slow
@@ -110,6 +111,24 @@ def test_tables_of_somebody_else_and_made_up_ones_are_refused(three, studies, an
     with pytest.raises(InvalidInput, match="What 'north' sent was not taken: it is the table of south"):
         finish_by_messages(study, [own | {"owner": "north"}])
     assert not list(shares_folder(study, None).glob("*.share"))
+
+
+@pytest.mark.parametrize("exchange", ["files", "secure-sum"])
+def test_two_different_tables_of_one_owner_or_of_the_sum_finish_nothing(three, tmp_path, exchange):
+    study = three.create(str(tmp_path / "study"), exchange=exchange, owners=reachable(three.folder / "keys"))
+
+    def sent(owner, number):
+        table, folder = np.full((8, 2), number), tmp_path / f"{number}"
+        stored = write_sum(folder, study, list(NAMES), table) if study.exchange.summed else None
+        path = stored or write_share(folder, study, owner, table)
+        return {"owner": owner, "study": study.hash, "table": path.read_bytes()}
+
+    whole = [sent(name, 1) for name in NAMES]
+    with pytest.raises(
+        InvalidInput, match=r"^What 'north' sent differs from what was sent before.*Nothing was finished"
+    ):
+        finish_by_messages(study, [sent("north", 2), *whole])
+    assert not (tmp_path / "study-finished").exists()
 
 
 def test_a_message_that_holds_no_study_writes_nothing(three, studies):

@@ -18,7 +18,7 @@ from ostrakon.study.finish import finish_study
 from ostrakon.study.join import join_study, require_expected
 from ostrakon.study.secure_sum import sum_study
 from ostrakon.study.study import DESCRIPTION, FEATURES, QUERIES, Study
-from ostrakon.study.tables import read_share, read_shares, read_sum, shares_folder, write_share, write_sum
+from ostrakon.study.tables import AnotherTable, read_share, read_shares, read_sum, shares_folder, write_share, write_sum
 from ostrakon.validation import InvalidInput, shown
 
 _WAIT = 300.0
@@ -157,7 +157,8 @@ def finish_by_messages(
     Raises
     ------
     InvalidInput
-        If an answer holds no table of this study, an owner's table is missing, or an owner refused. Tables that were
+        If an answer holds no table of this study, an owner's table is missing, an owner refused, or two answers hold
+        different tables of one owner, or different sums. Tables that were
         received stay, so that a second call needs the missing ones alone.
     """
     folder = private_folder(shares_folder(study, None))
@@ -168,6 +169,11 @@ def finish_by_messages(
             continue
         try:
             _store(study, folder, answer)
+        except AnotherTable as error:
+            raise InvalidInput(
+                f"What {shown(answer.get('owner'))} sent differs from what was sent before, and nobody can tell which "
+                f"is right: {error} Nothing was finished."
+            ) from None
         except InvalidInput as error:
             refused.append(f"What {shown(answer.get('owner'))} sent was not taken: {error}")
     there = _owners_in(study, folder)
