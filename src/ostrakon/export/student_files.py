@@ -49,8 +49,9 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
     row of its input is, in words.
     Returns: {"version", "format", "file", "loader", "needs", "how_to_load", "input", "classes" (or "quantity", with its
     range)}, of several labels "several_labels", of networks "layers" and, where a frozen encoder stands before the
-    student, "encoding": what it "needs" (packages, and "files") and its "lines". how_to_load, lines: Python that loads
-    the student and predicts made-up rows, to run inside `folder`; with the encoder from raw rows on.
+    student, "encoding": what it "needs" (packages, and "files") and its "lines"; of images "from_pictures".
+    how_to_load, lines, from_pictures: Python that loads the student and predicts made-up rows (with the encoder from
+    raw rows on, or files of pictures), to run inside `folder`.
     Nothing but the student is written, the same bytes for the same student; that it was made from public data and
     released labels is the caller's claim.
     Errors: `InvalidInput` for a student that is not fitted, or that ONNX cannot hold.
@@ -59,6 +60,7 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
     quantity = student.quantity if isinstance(student, ReleasedQuantity) else None
     encoder = representation.encoder if isinstance(representation, Representation) else None
     encoding = None if encoder is None else _encoding(form, encoder)
+    pictures = _picture_lines(form, None if encoder is None else encoder.recipe())
     if encoder is not None:
         form = form.encoded(encoder)
         representation = representation.behind_the_encoder()
@@ -97,6 +99,7 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
         **({"several_labels": True} if isinstance(student, ReleasedLabels) else {}),
         "input": given,
         **({} if encoding is None else {"encoding": encoding}),
+        **({} if pictures is None else {"from_pictures": pictures}),
         **({} if plain is None else {"layers": plain[1]}),
     }
     target = Path(folder)
@@ -239,6 +242,38 @@ def _lines(form: RowForm, *, said: str) -> list[str]:
     shape = ", ".join(map(str, (3, *(form.shape or ()))))
     shown = f"X = np.random.default_rng(0).uniform({least!r}, {most!r}, ({shape}))  # three rows on the public scale"
     return ["import numpy as np", "from load_student import Student", shown, f"{said} = Student().predict(X)"]
+
+
+def _picture_lines(form: RowForm, recipe: Any) -> list[str] | None:
+    """Lines of Python from files of pictures of 8 bits to their labels, read as runs read folders; None if no images.
+
+    recipe: of the encoder before the student, if there is one.
+    """
+    shape = form.shape or ()
+    if form.channels not in ("none", "last") or shape[2:] not in ((), (3,)) or form.example[0] < 0:
+        return None
+    scale = " / np.float32(255)" if form.example[1] <= 1 else ""
+    grey = "" if len(shape) == 3 else '.convert("L")'
+    size = f"({shape[1]}, {shape[0]})"
+    return [
+        "from pathlib import Path",
+        "import numpy as np",
+        "from PIL import Image, ImageOps",
+        *([] if recipe is None else recipe.lines[:1]),
+        "from load_student import Student",
+        "",
+        "def picture(file):",
+        '    image = ImageOps.exif_transpose(Image.open(file)).convert("RGBA")',
+        '    image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")',
+        "    before = np.asarray(image)",
+        f"    image = image{grey}.resize({size}, Image.Resampling.BICUBIC)",
+        f"    return np.clip(np.asarray(image), before.min(), before.max()){scale}",
+        "",
+        'files = sorted(Path("pictures").glob("*.jpg"))  # yours',
+        f"{'X' if recipe is None else 'rows'} = np.stack([picture(file) for file in files])",
+        *([] if recipe is None else recipe.lines[1:]),
+        "labels = Student().predict(X)",
+    ]
 
 
 def _encoding(form: RowForm, encoder: Encoder) -> dict[str, Any] | None:

@@ -66,6 +66,9 @@ def model_card(
     needs = " and ".join(manifest["needs"])
     lines += ["", "## How to load it", "", f"In this folder, with Python, {needs}:", ""]
     lines += ["```python", *manifest["how_to_load"], "```", ""]
+    if "from_pictures" in manifest:
+        lines += ["From files of pictures to their labels, with `pip install pillow`:", ""]
+        lines += ["```python", *manifest["from_pictures"], "```", ""]
     lines += ["## Files", "", "| | |", "|---|---|"]
     files = _files(content, manifest, counts=counts, moments=moments, cells=cells, recipe=recipe)
     lines += [f"| `{name}` | {what} |" for name, what in files.items()]

@@ -67,7 +67,10 @@ def calibration_in_words(selection: Selection, *, labels: bool) -> dict[str, str
     """
     student = selection.student
     if not isinstance(student, CalibratedStudent):
-        return {}
+        # A temperature of 1 may have been chosen; without held-out counts none was tried.
+        alone = selection.chosen.name in _ONLY
+        untried = not alone and selection.likely is None and hasattr(student, "predict_proba")
+        return {"probabilities": "the student's own, not calibrated"} if untried else {}
     source = "released answers that were held out" if labels else "released counts of held-out cells"
     words = [f"temperature {student.temperature:.2f}, from {source}"]
     if np.any(student.offsets):
