@@ -250,10 +250,11 @@ def _picture_lines(form: RowForm, recipe: Any) -> list[str] | None:
     recipe: of the encoder before the student, if there is one.
     """
     shape = form.shape or ()
-    if form.channels not in ("none", "last") or shape[2:] not in ((), (3,)) or form.example[0] < 0:
+    colours = form.channels == "last" and shape[-1] == 3
+    if not (colours or form.channels == "none") or form.example[0] < 0:
         return None
     scale = " / np.float32(255)" if form.example[1] <= 1 else ""
-    grey = "" if len(shape) == 3 else '.convert("L")'
+    grey = "" if colours else '.convert("L")'
     size = f"({shape[1]}, {shape[0]})"
     return [
         "from pathlib import Path",
