@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from ostrakon.data.embeddings import as_columns
 from ostrakon.features.sentences import require_encoder
@@ -133,9 +134,12 @@ def check(X, representation, files, tmp_path, monkeypatch, *, needs=None):
             shutil.copytree(made / name, site / name)
         elif (made / name).is_file():
             shutil.copy(made / name, site)
+    (site / "pictures").mkdir()
+    for number in range(2):
+        Image.new("RGB", (40, 30 + number), (200, 60, 10)).save(site / "pictures" / f"{number}.jpg")
     found = labels_of(card, site, monkeypatch)
     encoded = any(column["kind"] == "embedding" for column in manifest["input"].get("columns", []))
-    assert len(found) == (2 if "encoding" in manifest else 1)
+    assert len(found) == 1 + ("encoding" in manifest) + ("from_pictures" in manifest)
     assert all(set(labels) <= {"no", "yes"} and labels for labels in found)
     assert ("## The features that it takes" in card) == encoded
     assert ('see "The features that it takes"' in card) == encoded

@@ -249,7 +249,7 @@ def _picture_lines(form: RowForm, recipe: Any) -> list[str] | None:
 
     recipe: of the encoder before the student, if there is one.
     """
-    shape = form.shape or ()
+    shape = list(form.shape or ())
     colours = form.channels == "last" and shape[-1] == 3
     if not (colours or form.channels == "none") or form.example[0] < 0:
         return None
