@@ -49,7 +49,7 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
     row of its input is, in words.
     Returns: {"version", "format", "file", "loader", "needs", "how_to_load", "input", "classes" (or "quantity", with its
     range)}, of several labels "several_labels", of networks "layers" and, where a frozen encoder stands before the
-    student, "encoding": what it "needs" (packages, and "files") and its "lines"; of images "from_pictures".
+    student, "encoding": what it "needs" (packages, and "files") and its "lines"; if rows are images, "from_pictures".
     how_to_load, lines, from_pictures: Python that loads the student and predicts made-up rows (with the encoder from
     raw rows on, or files of pictures), to run inside `folder`.
     Nothing but the student is written, the same bytes for the same student; that it was made from public data and
