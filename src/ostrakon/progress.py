@@ -44,7 +44,7 @@ def on_rows(rows: str) -> Generator[None]:
 @contextlib.contextmanager
 def working(label: str, total: int) -> Generator[Report]:
     """`reporting` where `showing` says so; a bar below that of the work around it."""
-    with reporting(_shown.get(), label=label + _rows.get(), total=total) as report:
+    with reporting(_shown.get() and total > 0, label=label + _rows.get(), total=total) as report:
         yield report
 
 
