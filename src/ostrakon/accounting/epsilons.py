@@ -49,12 +49,38 @@ class Sanitized:
     upper: float
 
 
-class DataDependent:
-    """A data-dependent epsilon: private, and not a guarantee. It cannot be printed, formatted or serialized.
+class Private:
+    """Numbers that depend on the private votes: they cannot be printed, formatted, converted, changed or serialized."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(<private: call reveal() on the trusted side>)"
+
+    __str__ = __repr__
+
+    def _refuse(self, *_: Any) -> Never:
+        raise TypeError(
+            f"A {type(self).__name__} depends on the private votes and cannot be formatted, converted or serialized; "
+            "call reveal() where the votes may be seen."
+        )
+
+    __format__ = __float__ = _refuse
+
+    def __reduce__(self) -> Any:
+        self._refuse()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if hasattr(self, name):
+            self._refuse()
+        object.__setattr__(self, name, value)
+
+
+class DataDependent(Private):
+    """A data-dependent epsilon: private, and not a guarantee.
 
     epsilon, delta: of the cost at the real votes. order: the best Rényi order; adaptive composition, which has none,
-    may give a smaller epsilon. Only `reveal()` returns them,
-    for the trusted side.
+    may give a smaller epsilon. Only `reveal()` returns them, for the trusted side.
     """
 
     __slots__ = ("__delta", "__epsilon", "__order")
@@ -67,28 +93,3 @@ class DataDependent:
     def reveal(self) -> dict[str, float]:
         """The private numbers epsilon, delta and order. They must not leave the trusted side."""
         return {"epsilon": self.__epsilon, "delta": self.__delta, "order": self.__order}
-
-    def __repr__(self) -> str:
-        return "DataDependent(<private: call reveal() on the trusted side>)"
-
-    __str__ = __repr__
-
-    def _refuse(self, *_: Any) -> Never:
-        raise TypeError(
-            "A data-dependent epsilon is private and cannot be formatted, converted or serialized; "
-            "call reveal() where the votes may be seen."
-        )
-
-    def __format__(self, spec: str) -> str:
-        self._refuse()
-
-    def __float__(self) -> float:
-        self._refuse()
-
-    def __reduce__(self) -> Any:
-        self._refuse()
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if hasattr(self, name):
-            self._refuse()
-        object.__setattr__(self, name, value)

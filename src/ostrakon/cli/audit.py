@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from ostrakon.cli.app import app, console
 from ostrakon.cli.options import mechanism_parameters, with_options
@@ -102,9 +101,9 @@ def _tell(result: Any, *, as_json: bool, warning: str = "") -> None:
     if as_json:
         typer.echo(json.dumps(result.as_json(), allow_nan=False))
     else:
-        table = Table(show_header=False, box=None, pad_edge=False)
-        table.add_column(style="bold", no_wrap=True)
-        table.add_column(overflow="fold")
+        from ostrakon.report.table import pairs_table
+
+        table = pairs_table(())
         asked = "one query" if result.queries == 1 else f"{result.queries:,} queries together"
         table.add_row("Mechanism", result.mechanism)
         table.add_row("Claimed epsilon", f"{result.claimed:.4g} for {asked} at delta {result.delta:g}")

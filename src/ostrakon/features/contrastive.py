@@ -6,19 +6,19 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.networks import augment, training
 from ostrakon.networks.backend import F, Tensor, generator, nn, pick_device, seeded, torch
 from ostrakon.networks.inputs import FloatArray, as_inputs, moments, standardized
-from ostrakon.networks.network import LAYOUT, beside
+from ostrakon.networks.network import LAYOUT, StoredNetwork, beside
 from ostrakon.validation import InvalidInput, non_negative, positive, whole
 
 View = Callable[[Tensor, torch.Generator], Tensor]
 
 
-class ContrastiveEncoder(TransformerMixin, BaseEstimator):
+class ContrastiveEncoder(TransformerMixin, StoredNetwork):
     """Images to features, learned from public images alone by contrasting views of them (SimCLR).
 
     width: channels of the first layer; features: 16 times as many. epochs: passes over the images; batch_size: images
@@ -68,7 +68,7 @@ class ContrastiveEncoder(TransformerMixin, BaseEstimator):
         device = pick_device(self.device)
         seeds = np.random.SeedSequence(self.random_state).spawn(3)
         with seeded(seeds[0]):
-            body = encoder(self.shape_, self.width).to(device, memory_format=LAYOUT)
+            body = self._new().to(device, memory_format=LAYOUT)
             head = nn.Sequential(nn.Linear(16 * self.width, 128), nn.ReLU(), nn.Linear(128, 64)).to(device)
         pool = torch.from_numpy(standardized(inputs, self.mean_, self.deviation_)).to(device)
         draw = generator(seeds[1])
@@ -91,46 +91,20 @@ class ContrastiveEncoder(TransformerMixin, BaseEstimator):
                 label="Learning from public images",
                 verbose=self.verbose,
             )
-        self.weights_ = {name: value.cpu().contiguous().numpy().copy() for name, value in body.state_dict().items()}
-        self.__dict__.pop("_built", None)
+        self._store(body)
         return self
 
     def transform(self, X: Any) -> FloatArray:
         """Features of every image, (images, 16 width), each row of length 1."""
-        check_is_fitted(self, "weights_")
-        inputs = as_inputs(X, images=True)
-        if inputs.shape[1:] != tuple(self.shape_):
-            raise InvalidInput(f"X must hold images of {tuple(self.shape_)}, as in fit, got {inputs.shape[1:]}.")
-        device = pick_device(self.device)
-        body = self._body().to(device)
-        parts = []
-        with torch.no_grad():
-            for start in range(0, len(inputs), 256):
-                x = torch.from_numpy(standardized(inputs[start : start + 256], self.mean_, self.deviation_)).to(device)
-                parts.append(F.normalize(body(x), dim=1).cpu())
-        return torch.cat(parts).numpy()
+        return F.normalize(self._outputs(X, images=True, batch=256), dim=1).numpy()
 
     def exported_network(self) -> Any:
         """The encoder as one module from images as given (channels first) to features, on the CPU."""
         check_is_fitted(self, "weights_")
-        scale = nn.BatchNorm2d(self.shape_[0], affine=False, eps=0.0)
-        scale.running_mean = torch.from_numpy(self.mean_.copy())
-        scale.running_var = torch.from_numpy(self.deviation_.astype(np.float32) ** 2)
-        return nn.Sequential(scale, *self._body().cpu(), _UnitLength()).eval()
+        return nn.Sequential(self._scale(), *self._module().cpu(), _UnitLength()).eval()
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "weights_")
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in vars(self).items() if key != "_built"}
-
-    def _body(self) -> Any:
-        if "_built" not in self.__dict__:
-            with seeded(0):
-                built = encoder(self.shape_, self.width)
-            built.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in self.weights_.items()})
-            self._built = built.to(memory_format=LAYOUT).eval()
-        return self._built
+    def _new(self) -> Any:
+        return encoder(self.shape_, self.width)
 
     def _view(self, x: Tensor, draw: torch.Generator) -> Tensor:
         draw = beside(draw, x)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.features.frozen import checked, onnx_file, open_network
-from ostrakon.progress import tracked
+from ostrakon.features.sentences import TextEncoder
 from ostrakon.validation import InvalidInput
 
 _TOKENS, _MASK, _TYPES = "input_ids", "attention_mask", "token_type_ids"
 
 
-class OnnxText:
+class OnnxText(TextEncoder):
     """Texts to embeddings of length 1, by onnx:FILE of the kind text.
 
     The network's inputs are among input_ids, attention_mask and token_type_ids, whole numbers of shape (1, tokens); a
@@ -45,15 +44,7 @@ class OnnxText:
             raise InvalidInput(f"The encoder {file} may read {_TOKENS}, {_MASK} and {_TYPES}, got {other[0]!r}.")
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self.network.preparation.max_length)
-        self._last: dict[str, NDArray[np.float32]] = {}
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embeddings, float32 (texts, width)."""
-        # Public rows are encoded twice: for learning, and for the run.
-        texts_seen = tracked(texts, "Encoding texts", total=len(texts))
-        encoded = [self._last[text] if text in self._last else self._one(text) for text in texts_seen]
-        self._last = dict(zip(texts, encoded, strict=True))
-        return np.stack(encoded) if encoded else np.empty((0, self.width), np.float32)
+        self._last = {}
 
     def _one(self, text: str) -> NDArray[np.float32]:
         encoded = self._tokenizer.encode(text)

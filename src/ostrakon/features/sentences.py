@@ -34,7 +34,25 @@ _GRID = 2.0**-16
 _FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
 
-class SentenceEncoder:
+class TextEncoder:
+    """Texts to embeddings, one at a time; a subclass has `_one`, and sets `width` and an empty `_last`."""
+
+    width: int
+    _last: dict[str, NDArray[np.float32]]
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embeddings, float32 (texts, width)."""
+        # Public rows are encoded to learn from, and again in the run.
+        texts_seen = tracked(texts, "Encoding texts", total=len(texts))
+        encoded = [self._last[text] if text in self._last else self._one(text) for text in texts_seen]
+        self._last = dict(zip(texts, encoded, strict=True))
+        return np.stack(encoded) if encoded else np.empty((0, self.width), np.float32)
+
+    def _one(self, text: str) -> NDArray[np.float32]:
+        raise NotImplementedError
+
+
+class SentenceEncoder(TextEncoder):
     """Texts to embeddings, by the BERT in a folder as sentence-transformers writes it; all-MiniLM-L6-v2 by default.
 
     folder: holds config.json, model.safetensors, tokenizer.json and perhaps 1_Pooling/config.json (mean or first
@@ -94,7 +112,7 @@ class SentenceEncoder:
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(min(self._longest(), int(config["max_position_embeddings"])))
         self.width = int(config["hidden_size"])
-        self._last: dict[str, NDArray[np.float32]] = {}
+        self._last = {}
 
     def _pools_first_token(self) -> bool:
         file = self.folder / "1_Pooling" / "config.json"
@@ -119,12 +137,9 @@ class SentenceEncoder:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings of length 1, float32 (texts, width)."""
-        # The number of threads changes the rounding of products. Public rows are encoded to learn from, and again.
+        # The number of threads changes the rounding of products.
         with threadpool_limits(1, user_api="blas"):
-            texts_seen = tracked(texts, "Encoding texts", total=len(texts))
-            encoded = [self._last[text] if text in self._last else self._one(text) for text in texts_seen]
-        self._last = dict(zip(texts, encoded, strict=True))
-        return np.stack(encoded) if encoded else np.empty((0, self.width), np.float32)
+            return super().encode(texts)
 
     def _one(self, text: str) -> NDArray[np.float32]:
         tokens = self._tokenizer.encode(text).ids

@@ -21,7 +21,64 @@ Train = Callable[[nn.Module, Tensor, Tensor, torch.Generator], int]
 """(module, standardized rows, targets, source of randomness) -> steps taken."""
 
 
-class TorchNetwork(ClassifierMixin, BaseEstimator):
+class StoredNetwork(BaseEstimator):
+    """Base of estimators that are networks: fitted state is plain arrays, from which the network is built when needed.
+
+    A subclass has `_new`, an untrained network for rows of `shape_`, and sets `mean_` and `deviation_`.
+    """
+
+    shape_: tuple[int, ...]
+    mean_: FloatArray
+    deviation_: FloatArray
+    weights_: dict[str, Any]
+    device: str | None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "weights_")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key != "_built"}
+
+    def _new(self) -> Any:
+        raise NotImplementedError
+
+    def _store(self, module: Any) -> None:
+        self.weights_ = {name: value.cpu().contiguous().numpy().copy() for name, value in module.state_dict().items()}
+        self.__dict__.pop("_built", None)
+
+    def _module(self) -> Any:
+        if "_built" not in self.__dict__:
+            with seeded(0):
+                built = self._new()
+            built.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in self.weights_.items()})
+            self._built = built.to(memory_format=LAYOUT).eval()
+        return self._built
+
+    def _scale(self) -> Any:
+        """The standardization as a layer: a batch norm without weights in evaluation mode, which every reader has."""
+        kind = nn.BatchNorm1d if len(self.shape_) == 1 else nn.BatchNorm2d
+        scale = kind(self.shape_[0], affine=False, eps=0.0)
+        scale.running_mean = torch.from_numpy(self.mean_.copy())
+        scale.running_var = torch.from_numpy(self.deviation_.astype(np.float32) ** 2)
+        return scale
+
+    def _outputs(self, X: Any, *, images: bool, batch: int) -> Tensor:
+        """What the network gives for rows of the shape of those in fit, on the CPU."""
+        check_is_fitted(self, "weights_")
+        inputs = as_inputs(X, images=images)
+        if inputs.shape[1:] != tuple(self.shape_):
+            raise InvalidInput(f"X must have rows of shape {tuple(self.shape_)}, as in fit, got {inputs.shape[1:]}.")
+        device = pick_device(self.device)
+        module = self._module().to(device)
+        with torch.no_grad():
+            parts = [
+                module(torch.from_numpy(standardized(inputs[at : at + batch], self.mean_, self.deviation_)).to(device))
+                for at in range(0, len(inputs), batch)
+            ]
+        return torch.cat(parts).cpu()
+
+
+class TorchNetwork(ClassifierMixin, StoredNetwork):
     """Base of the classifiers that are networks; `TorchClassifier` documents parameters and fitted state.
 
     A subclass has a `fit` that sets `classes_` and calls `_fit`.
@@ -69,19 +126,8 @@ class TorchNetwork(ClassifierMixin, BaseEstimator):
         """The network as one module from inputs as given (channels first) to probabilities, on the CPU."""
         check_is_fitted(self, "weights_")
         body = self._module().cpu()
-        kind = nn.BatchNorm1d if len(self.shape_) == 1 else nn.BatchNorm2d
-        # A batch norm without weights in evaluation mode is exactly the standardization, and every reader has it.
-        scale = kind(self.shape_[0], affine=False, eps=0.0)
-        scale.running_mean = torch.from_numpy(self.mean_.copy())
-        scale.running_var = torch.from_numpy(self.deviation_.astype(np.float32) ** 2)
         parts = list(body) if type(body) is nn.Sequential else [body]
-        return nn.Sequential(scale, *parts, nn.Softmax(dim=1)).eval()
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "weights_")
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in vars(self).items() if key != "_built"}
+        return nn.Sequential(self._scale(), *parts, nn.Softmax(dim=1)).eval()
 
     def _fit(self, X: Any, targets: NDArray[np.int64], train: Train) -> None:
         """Train on `targets`, classes as positions in `classes_` and -1 for unlabelled, by what `train` does."""
@@ -96,13 +142,12 @@ class TorchNetwork(ClassifierMixin, BaseEstimator):
         seeds = np.random.SeedSequence(self.random_state).spawn(3)
         with seeded(seeds[0]):
             # Channels last in memory: convolutions and pooling on a CPU are a quarter faster.
-            module = build_network(self.network, self.shape_, len(self.classes_)).to(device, memory_format=LAYOUT)
+            module = self._new().to(device, memory_format=LAYOUT)
         draw = generator(seeds[1])
         pool = torch.from_numpy(standardized(inputs, self.mean_, self.deviation_)).to(device)
         with seeded(seeds[2]):
             self.n_steps_ = train(module, pool, torch.from_numpy(targets), draw)
-        self.weights_ = {name: value.cpu().contiguous().numpy().copy() for name, value in module.state_dict().items()}
-        self.__dict__.pop("_built", None)
+        self._store(module)
 
     def _run(self, module: Any, loss_of: Any, steps: int, **options: Any) -> int:
         return training.train(
@@ -137,27 +182,11 @@ class TorchNetwork(ClassifierMixin, BaseEstimator):
         if self.random_state is not None:
             whole("random_state", self.random_state)
 
-    def _module(self) -> Any:
-        if "_built" not in self.__dict__:
-            with seeded(0):
-                built = build_network(self.network, self.shape_, len(self.classes_))
-            built.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in self.weights_.items()})
-            self._built = built.to(memory_format=LAYOUT).eval()
-        return self._built
+    def _new(self) -> Any:
+        return build_network(self.network, self.shape_, len(self.classes_))
 
     def _logits(self, X: Any) -> Tensor:
-        check_is_fitted(self, "weights_")
-        inputs = as_inputs(X, images=wants_images(self.network))
-        if inputs.shape[1:] != tuple(self.shape_):
-            raise InvalidInput(f"X must have rows of shape {tuple(self.shape_)}, as in fit, got {inputs.shape[1:]}.")
-        device = pick_device(self.device)
-        module = self._module().to(device)
-        with torch.no_grad():
-            parts = [
-                module(torch.from_numpy(standardized(inputs[at : at + 512], self.mean_, self.deviation_)).to(device))
-                for at in range(0, len(inputs), 512)
-            ]
-        return torch.cat(parts).cpu()
+        return self._outputs(X, images=wants_images(self.network), batch=512)
 
 
 def beside(draw: torch.Generator, x: Tensor) -> torch.Generator:

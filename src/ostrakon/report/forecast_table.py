@@ -13,6 +13,7 @@ from ostrakon.forecast.offers import Offer, neighbours
 from ostrakon.forecast.outlook import Outlook
 from ostrakon.forecast.rehearsal import Rehearsal
 from ostrakon.mechanisms.registry import find
+from ostrakon.report.table import pairs_table
 from ostrakon.statements.statement import round_up
 
 
@@ -84,10 +85,7 @@ def _about(offer: Offer) -> str:
 
 def offer_table(offer: Offer) -> Table:
     """One plan, line by line: what a run would ask, and at what price."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    plan = offer.plan
+    table, plan = pairs_table(()), offer.plan
     assert plan is not None
     table.add_row("Mechanism", offer.mechanism)
     table.add_row("Teachers", f"{plan.teachers:,}" + (" (every record or user is one)" if plan.per_record else ""))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from rich.markup import escape
@@ -22,14 +22,19 @@ from ostrakon.students.measures import LabelMeasures, Measures, QuantityMeasures
 WARNING, HEED = "[bold red]Warning[/]", "Warning: "
 
 
-def run_table(outcome: Outcome, *, release: Path) -> Table:
-    """What a user wants to know first, and where everything is."""
+def pairs_table(rows: Iterable[tuple[str, str]], *, style: str = "bold") -> Table:
+    """A table of names, in this style, and what is said of each."""
     table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
+    table.add_column(style=style, no_wrap=True)
     table.add_column(overflow="fold")
-    for row in _rows(outcome, release):
+    for row in rows:
         table.add_row(*row)
     return table
+
+
+def run_table(outcome: Outcome, *, release: Path) -> Table:
+    """What a user wants to know first, and where everything is."""
+    return pairs_table(_rows(outcome, release))
 
 
 def tables_side_by_side(outcomes: Mapping[str, tuple[Outcome, Path]]) -> Table:
@@ -49,12 +54,7 @@ def tables_side_by_side(outcomes: Mapping[str, tuple[Outcome, Path]]) -> Table:
 
 def refit_table(finished: FinishedRun, *, release: Path) -> Table:
     """What was refitted, at which guarantee, and where it is."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for row in (*_privacy(finished), *_student(finished), ("May be published", str(release))):
-        table.add_row(*row)
-    return table
+    return pairs_table((*_privacy(finished), *_student(finished), ("May be published", str(release))))
 
 
 def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
@@ -126,16 +126,9 @@ def _student(finished: FinishedRun) -> Iterator[tuple[str, str]]:
 
 def understood_table(understood: Understood) -> Table:
     """What was understood of the files, to be read before anything is spent."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for what, names in understood.facts.items():
-        table.add_row(what, escape(names))
-    for warning in understood.warnings:
-        table.add_row(WARNING, escape(warning))
-    for note in understood.notes:
-        table.add_row("Note", escape(note))
-    return table
+    said = [*understood.facts.items(), *((WARNING, warning) for warning in understood.warnings)]
+    said += [("Note", note) for note in understood.notes]
+    return pairs_table(((what, escape(words)) for what, words in said), style="dim")
 
 
 def _estimate(estimate: Agreement) -> tuple[str, str]:

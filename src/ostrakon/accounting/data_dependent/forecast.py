@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Never
+from typing import Any
 
 import numpy as np
 
+from ostrakon.accounting.epsilons import Private
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.votes import IntArray, Votes
 
 
-class Forecast:
+class Forecast(Private):
     """Expectations of one run on given votes. Private, like the votes.
 
     `reveal()` gives the totals, `per_query()` the arrays (cost against gap); both must stay on the trusted side.
@@ -62,23 +63,6 @@ class Forecast:
             "agreement": agreement,
             "cost": self.__costs.copy(),
         }
-
-    def __repr__(self) -> str:
-        return "Forecast(<private: call reveal() on the trusted side>)"
-
-    __str__ = __repr__
-
-    def __format__(self, spec: str) -> str:
-        self._refuse()
-
-    def __reduce__(self) -> Any:
-        self._refuse()
-
-    def _refuse(self) -> Never:
-        raise TypeError(
-            "A forecast depends on the private votes and cannot be formatted or serialized; "
-            "call reveal() or per_query() where the votes may be seen."
-        )
 
 
 def forecast(
