@@ -54,6 +54,7 @@ def only(url):
     return account
 
 
+@pytest.mark.slow
 def test_two_runs_add_up_and_a_third_is_refused_before_it_trains(task, tmp_path, url, monkeypatch):
     run(tmp_path / "one", task, asked(url))
     account = only(url)

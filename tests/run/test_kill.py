@@ -190,6 +190,7 @@ def deny(patch, place, granted) -> Counter:
     return calls
 
 
+@pytest.mark.slow
 def test_killed_between_draw_and_rename_the_answers_were_never_there(task, tmp_path, monkeypatch):
     """The one moment that matters: drawn, but not yet under its name. The next start draws, once."""
     folder = tmp_path / "run"

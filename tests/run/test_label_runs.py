@@ -192,6 +192,7 @@ def shards_of(task, folder):
     return held.sizes.tolist()
 
 
+@pytest.mark.slow
 def test_a_label_has_no_say_in_whose_its_row_is_where_labels_are_protected_and_has_one_elsewhere(tmp_path):
     """The second half shows that the first can fail: a hash of the whole row moves rows between teachers."""
     frame = people().drop(columns="user")

@@ -56,6 +56,7 @@ def bytes_of(folder, *names):
     return [(folder / name).read_bytes() for name in names]
 
 
+@pytest.mark.slow
 def test_the_student_is_that_of_a_run_with_these_options(release, tmp_path):
     same = refitted(release, tmp_path / "same")
     for name in ("student.onnx", "student.json", "labels.csv", "noisy_counts.csv", "noisy_moments.csv", "refit.json"):

@@ -75,12 +75,21 @@ ROWS = [
     Row(input="csv", options=trained("lnmax(gamma=0.5)", teacher="logistic")),
     Row(input="frame", options=trained(GNMAX, teacher="ridge", representation="table")),
     Row(input="parquet", options=trained("confident-gnmax(threshold=6, sigma1=2, sigma2=1)", teacher="decision-tree")),
-    Row(input="csv", options=trained("interactive-gnmax(threshold=2, sigma1=2, sigma2=1)", teacher="naive-bayes")),
+    Row(
+        input="csv",
+        options=trained("interactive-gnmax(threshold=2, sigma1=2, sigma2=1)", teacher="naive-bayes"),
+        slow=True,
+    ),
     Row(
         input="frame",
         options=trained("exponential(epsilon_per_query=1)", teacher="nearest-neighbours", student="soft-vote"),
+        slow=True,
     ),
-    Row(input="command line", options=trained("permute-and-flip(epsilon_per_query=1)", teacher="nearest-centroid")),
+    Row(
+        input="command line",
+        options=trained("permute-and-flip(epsilon_per_query=1)", teacher="nearest-centroid"),
+        slow=True,
+    ),
     Row(
         input="array",
         options=trained("screened-exponential(threshold=6, sigma1=2, epsilon_per_query=1)", teacher="kernel-ridge"),
@@ -117,11 +126,17 @@ ROWS = [
     # A quantity as the target.
     Row(input="quantity", options={"mechanism": "quantity-gnmax(sigma2=3)", "queries": 12, "delta": 1e-4}),
     Row(
-        input="quantity of users", options={"mechanism": "quantity-gnmax(sigma2=3, max_contributions=2)", "delta": 1e-4}
+        input="quantity of users",
+        options={"mechanism": "quantity-gnmax(sigma2=3, max_contributions=2)", "delta": 1e-4},
+        slow=True,
     ),
     # Several labels of a row.
     Row(input="several labels", options={"mechanism": "labels-gnmax(sigma2=3)", "queries": 12, "delta": 1e-4}),
-    Row(input="several labels of users", options={"mechanism": "labels-gnmax(sigma2=3)", "queries": 9, "delta": 1e-4}),
+    Row(
+        input="several labels of users",
+        options={"mechanism": "labels-gnmax(sigma2=3)", "queries": 9, "delta": 1e-4},
+        slow=True,
+    ),
     # Where labels alone are protected the features are public: they are equal, and labels differ.
     Row(input="labels", options=per_record()),
     Row(input="labels", options=trained(GNMAX)),
@@ -144,7 +159,7 @@ ROWS = [
     Row(input="text folder", options=per_record(representation="tfidf")),
     Row(input="text folder", options=per_record(representation="text:FOLDER")),
     Row(input="text in a table", options=per_record(representation="onnx:FILE")),
-    Row(input="text in a table", options=trained(GNMAX, representation="text:FOLDER")),
+    Row(input="text in a table", options=trained(GNMAX, representation="text:FOLDER"), slow=True),
     Row(input="text folder", options=per_record(representation="text"), slow=True),
 ]
 

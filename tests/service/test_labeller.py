@@ -354,6 +354,7 @@ def test_a_ledger_that_has_forgotten_blocks_is_refused(place, ask, rows):
         place.open()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_killed_at_the_draw_the_block_is_forfeited_and_the_answer_drawn_once(place, ask, rows, moment):
     program = """

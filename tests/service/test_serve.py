@@ -88,6 +88,7 @@ def certificate(folder):
     (folder / "key.pem").write_bytes(pem)
 
 
+@pytest.mark.slow
 def test_a_service_over_tls_keeps_its_answers_over_a_kill(place, rows):
     folder = place.run.parent
     certificate(folder)
@@ -183,6 +184,7 @@ def accepts(port):
         return wire.connect_ex(("127.0.0.1", port)) == 0
 
 
+@pytest.mark.slow
 def test_a_service_that_is_told_to_end_closes_its_store_and_settles_its_block(place, rows):
     with Served(place) as served:
         assert len(served.call("/v1/labels", {"rows": rows(3)})["labels"]) == 3
@@ -210,6 +212,7 @@ def test_a_service_that_is_told_to_end_closes_its_store_and_settles_its_block(pl
     assert all(spend.settled for spend in blocks)
 
 
+@pytest.mark.slow
 def test_pipelined_requests_and_lines_in_paths_and_headers(place):
     with Served(place) as service:
         body = json.dumps({"rows": [{"age": 44.25, "town": "Ulm"}]}).encode()

@@ -120,7 +120,9 @@ def coverage(pairing, *, known=True, runs=500, **sizes):
 
 @pytest.mark.parametrize("pureness", [0.2, 1.0], ids=["nearly pure", "mixed"])
 @pytest.mark.parametrize("public", [0, 8], ids=["one row a cell", "several rows"])
-@pytest.mark.parametrize("pairing", ["worst", "best", "blind"])
+@pytest.mark.parametrize(
+    "pairing", ["worst", *(pytest.param(how, marks=pytest.mark.slow) for how in ("best", "blind"))]
+)
 def test_the_interval_holds_whatever_the_student_does_within_cells(pairing, public, pureness):
     covered, blindly = coverage(pairing, public=public, private=40, pureness=pureness)
     assert covered >= 0.95
@@ -130,7 +132,9 @@ def test_the_interval_holds_whatever_the_student_does_within_cells(pairing, publ
 
 
 @pytest.mark.parametrize("shift", [-0.2, 0.2])
-@pytest.mark.parametrize("pairing", ["worst", "best", "blind"])
+@pytest.mark.parametrize(
+    "pairing", ["worst", *(pytest.param(how, marks=pytest.mark.slow) for how in ("best", "blind"))]
+)
 def test_the_interval_holds_where_private_rows_are_shifted_within_cells(pairing, shift):
     """A fifth of a cell's records lie where the student says another class: the bounds leave room for that."""
     assert coverage(pairing, public=8, private=40, pureness=0.2, shift=shift)[0] >= 0.95

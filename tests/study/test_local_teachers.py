@@ -193,6 +193,7 @@ def test_a_killed_owner_trains_no_teacher_twice(three, north, tmp_path, monkeypa
     assert 0.3 < np.abs(noise).max() / study.mechanism.share_sigma < 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exchange", ["trusted", "files"])
 def test_a_student_and_its_statement(three, tmp_path, exchange):
     study = three.create(

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Self
 
 import numpy as np
@@ -293,11 +293,13 @@ def _costs(costs: Iterable[Cost]) -> list[Cost]:
     return values
 
 
+@lru_cache(maxsize=256)
 def mu_within(epsilon: float, delta: float) -> float:
     """Return the largest mu at which mu-Gaussian DP is (epsilon, delta)-DP, rounded down."""
     return 1 / least(lambda x: gaussian_dp_epsilon(1 / x, delta), epsilon, start=1.0, tolerance=1e-15)
 
 
+@lru_cache(maxsize=1024)
 def rho_within(epsilon: float, delta: float, order: float) -> float | None:
     """Return the largest divergence at `order` that is (epsilon, delta)-DP, rounded down; None if there is none."""
 
