@@ -36,9 +36,7 @@ def test_all_mechanisms_share_one_worst_case(votes):
         else:
             true = worst_case(row.mechanism, queries=60, delta=1e-5, teachers=100, classes=4, adaptive=True).epsilon
             assert row.worst_case == true
-            # The noise and the threshold of propose-test-release are chosen together, by its price without adaptivity.
-            least = 0.75 if row.name == "propose-test-release" else 0.994
-            assert least * 3 < true <= 3
+            assert 0.994 * 3 < true <= 3
 
 
 @pytest.mark.slow

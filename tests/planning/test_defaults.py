@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from ostrakon.accounting.data_independent.worst_case import worst_case
@@ -39,13 +41,21 @@ def test_teachers_get_about_a_hundred_records_and_the_grid_is_coarse():
     assert default_teachers(32_561) == default_teachers(32_560) == default_teachers(30_000)
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
-def test_the_default_size_keeps_the_epsilon_and_uses_it(epsilon):
-    mechanism = build_with_defaults("confident-gnmax", 1000, {})
-    queries, cap = default_size(mechanism, pool=5000, epsilon=epsilon, delta=1e-6, classes=3, max_answers=None)
+@pytest.mark.parametrize(("epsilon", "teachers"), [(0.3, 1000), (1.0, 250), (4.0, 1000)])
+def test_the_default_size_keeps_the_epsilon_and_uses_it(epsilon, teachers):
+    mechanism = build_with_defaults("confident-gnmax", teachers, {})
+    asked = {"pool": 5000, "epsilon": epsilon, "delta": 1e-6, "classes": 2, "max_answers": None}
+    queries, cap = default_size(mechanism, **asked, teachers=teachers)
     assert queries == 2 * cap
-    assert worst_case(mechanism, queries=queries, delta=1e-6, max_answers=cap).epsilon <= epsilon
-    assert cap == 1000 or worst_case(mechanism, queries=queries + 2, delta=1e-6, max_answers=cap + 1).epsilon > epsilon
+
+    def cost(answers, **sizes):
+        return worst_case(mechanism, queries=2 * answers, delta=1e-6, max_answers=answers, **sizes).epsilon
+
+    priced = {"teachers": teachers, "classes": 2, "adaptive": True}
+    assert cost(cap, **priced) <= epsilon
+    assert cap == 1000 or cost(math.ceil(1.02 * cap), **priced) > epsilon
+    # Not the price of the histograms, which allows fewer.
+    assert cap == 1000 or cost(math.ceil(0.75 * cap)) > epsilon
 
 
 def test_the_default_size_never_exceeds_the_pool():

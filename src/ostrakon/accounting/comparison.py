@@ -206,14 +206,19 @@ def compare(
             mechanism, gated = fitted
             rows.append(_row(mechanism, votes, labels, delta=delta, gated=gated))
     if at == "worst-case" and mechanisms is None:
-        for kind, within in (
-            (ProposeTestRelease, propose_test_release_within),
-            (SparseVector, sparse_vector_within),
+        run: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "queries": votes.queries}
+        votes_shape: dict[str, Any] = {
+            "teachers": votes.teachers,
+            "classes": votes.classes if votes.classes_are_public else None,
+            "abstentions": votes.abstentions,
+        }
+        for kind, within, sizes in (
+            (ProposeTestRelease, propose_test_release_within, votes_shape),
+            (SparseVector, sparse_vector_within, {}),
         ):
             if progress is not None:
                 progress(kind.name)
-            mechanism = within(epsilon=epsilon, delta=delta, queries=votes.queries)
-            rows.append(_row(mechanism, votes, labels, delta=delta, gated=None))
+            rows.append(_row(within(**run, **sizes), votes, labels, delta=delta, gated=None))
     rows.sort(key=lambda row: (not row.mechanism.releasable, -row.worth(votes.classes), row.name))
     return Comparison(votes=votes, at=at, epsilon=epsilon, delta=delta, labelled=labels is not None, rows=tuple(rows))
 

@@ -12,7 +12,7 @@ from ostrakon.mechanisms.bounded_gnmax import REPLACED
 from ostrakon.mechanisms.registry import build_with_defaults, require_own
 from ostrakon.options.options import GATE, WORST_CASE, Options, is_auto
 from ostrakon.planning.defaults import DEFAULT_EPSILON, default_delta, default_size, default_teachers, require_delta
-from ostrakon.planning.plan import INTERACTIVE, SIZE_IS_PUBLIC, first_round
+from ostrakon.planning.plan import INTERACTIVE, SIZE_IS_PUBLIC, first_round, shape
 from ostrakon.validation import InvalidInput
 
 DEFAULT_PROPORTION = "a default in proportion to the number of teachers"
@@ -66,7 +66,8 @@ def trained_choices(options: Options, name: str, *, units: int, pool: int, class
     queries, max_answers = _queries(options, pool, sources), options.max_answers
     if queries is None:
         sources["number of queries"] = "a default from the size of the public data and the epsilon"
-        sizes: Any = {"pool": pool, "epsilon": epsilon, "delta": delta, "classes": classes}
+        sizes: Any = {"pool": pool, "epsilon": epsilon, "delta": delta}
+        sizes |= shape(name == INTERACTIVE, teachers=teachers, classes=classes)
         queries, cap = default_size(mechanism, **sizes, max_answers=max_answers)
         max_answers = max_answers if gated else cap
     if gated and name == INTERACTIVE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ostrakon.accounting.calibration.noise import tightened
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.mechanisms import Mechanism
@@ -73,12 +74,14 @@ def require_delta(delta: Any, units: int, unit: str = "record") -> float:
 
 
 def default_size(
-    mechanism: Mechanism, *, pool: int, epsilon: float | None, delta: float, classes: int, max_answers: int | None
-) -> tuple[int, int | None]:
+    mechanism: Mechanism, *, pool: int, epsilon: float | None, delta: float, classes: int, max_answers: int | None,
+    teachers: int | None = None,
+) -> tuple[int, int | None]:  # fmt: skip
     """(queries, cap on answers): at most 1,000 queries and the pool, at least ten per class if the pool has them.
 
     With an epsilon: the number that `mechanism`, at the default proportions of noise, answers within it. If queries may
     be refused, twice as many are asked as are answered: a check costs little, and asking stops at the cap.
+    teachers: as for `worst_case`.
     """
     highest = min(pool, MOST_QUERIES)
     if epsilon is None or not mechanism.releasable or not mechanism.noise_parameters():
@@ -89,11 +92,21 @@ def default_size(
     def size(answers: int) -> tuple[int, int | None]:
         return min(pool, spare * answers), (answers if spare > 1 else max_answers)
 
-    def fits(answers: int) -> bool:
+    def cost(answers: int, **sizes: Any) -> float:
         queries, cap = size(answers)
-        return worst_case(mechanism, queries=queries, delta=delta, max_answers=cap).epsilon <= epsilon
+        return worst_case(mechanism, queries=queries, delta=delta, max_answers=cap, **sizes).epsilon
 
-    return size(most(fits, at_least=min(pool, 10 * classes), below=highest + 1))
+    answers = most(lambda count: cost(count) <= epsilon, at_least=min(pool, 10 * classes), below=highest + 1)
+    if answers < highest and cost(answers) <= epsilon:
+        sizes: dict[str, Any] = {"teachers": teachers, "classes": classes, "adaptive": True}
+        # As many answers more as noise could be less: epsilon is nearly a function of answers / noise^2.
+        factor = tightened(lambda x: cost(_more(answers, x, highest), **sizes), epsilon, 1.0)
+        answers = _more(answers, factor, highest)
+    return size(answers)
+
+
+def _more(answers: int, noise: float, highest: int) -> int:
+    return min(highest, int(answers / noise**2))
 
 
 def default_per_record_queries(mechanism: Mechanism, *, units: int, pool: int, classes: int) -> int:

@@ -11,8 +11,8 @@ import pytest
 from scipy.special import gammaln, ndtr
 
 from ostrakon.accounting.account import account
-from ostrakon.accounting.data_independent.adaptive_bound import adaptive_profile
-from ostrakon.accounting.data_independent.three_outcomes import three_outcomes
+from ostrakon.accounting.data_independent.adaptive_bound import adaptive_profile, two_class_family
+from ostrakon.accounting.data_independent.three_outcomes import every_nth_pair, three_outcomes
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.mechanisms import BoundedGNMax, ConfidentGNMax, GNMax, LNMax
 from ostrakon.mechanisms.base import FloatArray, Mechanism
@@ -65,6 +65,52 @@ def test_between_one_fixed_adversary_and_the_goal(
     assert floor(found.epsilon) <= 1e-5
     # An epsilon that is 2% smaller is refuted by this one adversary.
     assert floor(0.98 * found.epsilon) > 1e-5
+
+
+def test_many_teachers_keep_few_pairs_and_almost_the_exact_price() -> None:
+    mechanism = ConfidentGNMax(threshold=700, sigma1=800, sigma2=200)
+    sizes = {"queries": 300, "delta": 1e-5, "teachers": 1000, "classes": 2}
+    found = worst_case(mechanism, **sizes, adaptive=True).epsilon
+    p, q = law_of(mechanism, [499, 501]), law_of(mechanism, [500, 500])
+    assert fixed_delta(q, p, 300, found) <= 1e-5
+    assert fixed_delta(p, q, 300, found) <= 1e-5 < fixed_delta(p, q, 300, 0.98 * found)
+
+
+@pytest.mark.parametrize("mechanism", [GNMax(sigma2=40), ConfidentGNMax(threshold=70, sigma1=60, sigma2=40)])
+@pytest.mark.parametrize("teachers", [100, 101])
+def test_every_nth_pair_covers_all_pairs(mechanism: Mechanism, teachers: int) -> None:
+    every = two_class_family(mechanism, teachers=teachers)
+    assert every is not None
+    few = every_nth_pair(every, 7, 40)
+    assert few is not None
+    assert few.common_p is not None
+    assert few.common_q is not None
+    assert len(few.p) < 45
+    refuted = 0
+    for y in np.exp(np.linspace(-0.4, 0.4, 201)):
+        exact, kept = (np.maximum(f.p - y * f.q, 0).sum(axis=1) for f in (every, few))
+        common = np.maximum(few.common_p - y * few.common_q, 0).sum()
+        assert exact.max() <= kept.max() + common + 1e-13 * (1 + y)
+        # A tenth of the shares would not do.
+        own = few.p.sum(axis=1)[0]
+        less = kept.max() / own * (1 - (1 - own) / 10) + common / 10
+        refuted += exact.max() > less + 1e-12
+    assert refuted
+
+
+@pytest.mark.parametrize(("classes", "teachers", "answers", "apart"), [(2, 100, 24, True), (10, 250, 30, False)])
+def test_the_smaller_of_both_compositions_counts(classes: int, teachers: int, answers: int, apart: bool) -> None:
+    # Check and label apart have the smaller Rényi bound in both cases.
+    mechanism = ConfidentGNMax(threshold=0.7 * teachers, sigma1=0.8 * teachers, sigma2=0.2 * teachers)
+    shape = {"queries": 60, "teachers": teachers, "classes": classes}
+    known = worst_case(mechanism, **shape, max_answers=answers, delta=1e-5)
+    assert known.basis.startswith("labels without")
+    around = {"epsilon": known.epsilon, "delta": 1e-5, "abstentions": False}
+    profiles = [adaptive_profile(mechanism, answers=answers, **shape, **around, capped=c) for c in (False, True)]
+    together, capped = (profile.epsilon(1e-5) for profile in profiles if profile is not None)
+    assert (capped < together) == apart
+    found = worst_case(mechanism, **shape, max_answers=answers, delta=1e-5, adaptive=True)
+    assert found.epsilon == pytest.approx(min(together, capped), rel=1e-6)
 
 
 def test_account_prints_the_exact_price_and_it_is_never_above_the_others() -> None:

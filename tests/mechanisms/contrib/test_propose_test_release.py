@@ -57,6 +57,17 @@ def test_a_budget_is_kept_and_used(queries: int):
     assert worst_case(mechanism, queries=queries + 1, delta=1e-5).epsilon > 1
 
 
+def test_the_adaptive_price_lowers_the_threshold():
+    run = {"epsilon": 1.0, "delta": 1e-5, "queries": 20}
+    votes = {"teachers": 40, "classes": 3}
+    plain, priced = propose_test_release_within(**run), propose_test_release_within(**run, **votes)
+    assert priced.threshold < 0.85 * plain.threshold
+    size = {**votes, "queries": 20, "delta": 1e-5, "adaptive": True}
+    assert 0.99 < worst_case(priced, **size).epsilon <= 1
+    less = ProposeTestRelease(threshold=priced.threshold * 0.98, sigma1=priced.sigma1 * 0.98)
+    assert worst_case(less, **size).epsilon > 1
+
+
 @pytest.mark.slow
 def test_published_votes_allow_few_answers(data_dir):
     """docs/mathematics.md D6: 9.5 answers at (1, 1e-5), at the best number of queries."""

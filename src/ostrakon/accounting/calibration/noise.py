@@ -120,7 +120,8 @@ def tightened(cost: Callable[[float], float], epsilon: float, factor: float) -> 
     Guarantee: the cost was computed at the result and is at most epsilon, unless the result is `factor` itself; it
     stops within 0.5% of epsilon.
     """
-    aim, power, within = factor * _GUESS, 1.0, factor
+    # The noise as given is often right: the number of queries was chosen for it.
+    aim, power, within = (1.0 if _GUESS**2 * factor < 1 < factor else factor * _GUESS), 1.0, factor
     over: float = 0.0
     before: tuple[float, float] | None = None
     for _ in range(_TRIES):
@@ -191,10 +192,14 @@ def _down(value: float, digits: int | None) -> float:
     return rounded if rounded <= value else round(rounded - 10.0**-decimals, decimals)
 
 
-def propose_test_release_within(*, epsilon: float, delta: float, queries: int) -> ProposeTestRelease:
+def propose_test_release_within(
+    *, epsilon: float, delta: float, queries: int, teachers: int | None = None, classes: int | None = None,
+    abstentions: bool = False,
+) -> ProposeTestRelease:  # fmt: skip
     """The mechanism that keeps `queries` queries within (epsilon, delta): the lower threshold of Laplace and Gaussian.
 
-    Half of delta pays for failures, half for the checks.
+    teachers, classes, abstentions: as for `worst_case`. With both numbers, adaptive composition lowers noise and
+    threshold, within 0.5% of epsilon. Half of delta pays for failures, half for the checks, before that.
     Errors: `InvalidInput` for an epsilon that is not above 0, a delta outside (0, 1), less than one query.
 
     >>> propose_test_release_within(epsilon=1.0, delta=1e-5, queries=15).sigma1 is None
@@ -216,7 +221,14 @@ def propose_test_release_within(*, epsilon: float, delta: float, queries: int) -
         def cost(scale: float) -> float:
             return run_epsilon(form(scale).run_cost(queries=queries), delta=delta)
 
-        return form(least(cost, epsilon, start=1.0, tolerance=1e-6))
+        def adaptively(factor: float) -> float:
+            sizes: dict[str, Any] = {"queries": queries, "teachers": teachers, "classes": classes}
+            return worst_case(
+                form(scale * factor), **sizes, delta=delta, abstentions=abstentions, adaptive=True
+            ).epsilon
+
+        scale = least(cost, epsilon, start=1.0, tolerance=1e-6)
+        return form(scale * tightened(adaptively, epsilon, 1.0)) if teachers and classes else form(scale)
 
     return min((fitted(gaussian), fitted(laplace)), key=lambda mechanism: mechanism.threshold)
 

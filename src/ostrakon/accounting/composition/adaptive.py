@@ -135,7 +135,9 @@ def start_profile(grid: Grid) -> Profile:
     return Profile(grid=grid, values=np.zeros(grid.count + 1))
 
 
-def compose_adaptively(steps: Sequence[tuple[Family, int]], *, grid: Grid, after: Profile | None = None) -> Profile:
+def compose_adaptively(
+    steps: Sequence[tuple[Family, int]], *, grid: Grid, after: Profile | None = None, slack: float = 0.0
+) -> Profile:
     """An upper bound on the privacy profile of a run whose steps are chosen adaptively.
 
     Parameters
@@ -146,6 +148,8 @@ def compose_adaptively(steps: Sequence[tuple[Family, int]], *, grid: Grid, after
         Where the profile is kept.
     after : Profile, optional
         The profile of what follows these steps, on the same grid.
+    slack : float
+        Added to every value of a step, times 1 + y: what the families do not cover.
 
     Returns
     -------
@@ -172,7 +176,8 @@ def compose_adaptively(steps: Sequence[tuple[Family, int]], *, grid: Grid, after
         count = whole("count", count, at_least=0)
         stencils = stencils_of(family, grid)
         work = _SECONDS * count * grid.count * stencils.near.size
-        values = _run.worth(work)(values, grid.step, count, *stencils.parts())
+        most = slack * (1 + math.exp(grid.count * grid.step)) + _UNDERFLOW
+        values = _run.worth(work)(values, grid.step, count, *stencils.parts(), most)
     return Profile(grid=grid, values=np.where(values >= 0, values, np.inf))
 
 
@@ -301,6 +306,7 @@ def _run(
     far_weight: FloatArray,
     constant: FloatArray,
     reach: int,
+    slack: float,
 ) -> FloatArray:
     count = len(values) - 1
     middle = count + reach
@@ -315,5 +321,5 @@ def _run(
         common[:] = 0.0
         best_of(wide, middle, near, far, near_weight, far_weight, constant, pairs, pairs + 1, common, sum_)
         for j in range(count + 1):
-            values[j] = min(1.0, (values[j] + common[j]) * (1.0 + _ROUNDING) + _UNDERFLOW)
+            values[j] = min(1.0, (values[j] + common[j]) * (1.0 + _ROUNDING) + slack)
     return values

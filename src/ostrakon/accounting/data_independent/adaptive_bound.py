@@ -14,7 +14,12 @@ from ostrakon.accounting.composition.adaptive import RELATIVE_ERROR, Family, Gri
 from ostrakon.accounting.data_independent.checked_labels import compose_labels
 from ostrakon.accounting.data_independent.label_families import label_family
 from ostrakon.accounting.data_independent.noisy_max import answer_law
-from ostrakon.accounting.data_independent.three_outcomes import three_outcomes, widest
+from ostrakon.accounting.data_independent.three_outcomes import (
+    ABSOLUTE_ERROR,
+    every_nth_pair,
+    three_outcomes,
+    widest,
+)
 from ostrakon.accounting.rdp import Curve
 from ostrakon.mechanisms.base import FloatArray, Mechanism, StatefulMechanism
 from ostrakon.mechanisms.gnmax import GNMax
@@ -34,6 +39,9 @@ _CELLS = 96
 
 _MOST_MARGINS = 1000
 """The most margins between two classes that are computed one by one."""
+
+_MANY_TEACHERS, _PAIRS_PER_SIGMA = 400, 25
+"""Of more teachers and two classes, this number of pairs is kept for each standard deviation of the noise."""
 
 _LITTLE_WORK = 1e8
 """Below it the grid is up to three times finer."""
@@ -170,10 +178,12 @@ def _labels(
     """The profile of this number of queries, each of which may be answered."""
     size: dict[str, Any] = {"queries": answers, "epsilon": epsilon, "delta": delta, "effort": effort}
     if classes == 2 and teachers is not None and not abstentions:
-        grid = grid_for(outcomes=3 * teachers, **size)
-        family = None if grid is None else two_class_family(mechanism, teachers=teachers)
+        every = two_class_family(mechanism, teachers=teachers)
+        family = None if every is None else _thinned(every, mechanism, teachers)
+        grid = None if family is None else grid_for(outcomes=family.p.size, **size)
         if grid is not None and family is not None:
-            return compose_adaptively([(family, answers)], grid=grid)
+            slack = 0.0 if family is every else ABSOLUTE_ERROR
+            return compose_adaptively([(family, answers)], grid=grid, slack=slack)
     votes: dict[str, Any] = {"teachers": teachers, "classes": classes, "abstentions": abstentions}
     family = label_family(mechanism, **votes, close=effort >= _CLOSE)
     if family is not None:
@@ -189,6 +199,14 @@ def _labels(
         law = dataclasses.replace(law, teachers=1)
     cover = three_outcomes(law.form.scale, teachers, abstentions=abstentions, cells=_CELLS * min(effort, 2) ** 2)
     return compose_labels(law, cover, queries=answers, grid=grid)
+
+
+def _thinned(family: Family, mechanism: Mechanism, teachers: int) -> Family:
+    """Fewer pairs where teachers are many: one vote more or less hardly matters under noise of many votes."""
+    form = mechanism.noisy_argmax(Votes([[1, 0]]))
+    if teachers <= _MANY_TEACHERS or form is None or form.noise != "gaussian":
+        return family
+    return every_nth_pair(family, max(1, int(form.scale / _PAIRS_PER_SIGMA)), form.scale) or family
 
 
 def _of_family(family: Family, *, queries: int, epsilon: float, delta: float, effort: int) -> Profile | None:

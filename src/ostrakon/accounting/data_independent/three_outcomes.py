@@ -8,12 +8,14 @@ with randomized responses, cover it: docs/adaptive.md.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from ostrakon.accounting.composition.adaptive import Family
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.numerics.compiled import compiled
 from ostrakon.votes import IntArray
@@ -71,6 +73,7 @@ def margins(sigma: float, most: int) -> IntArray:
     return np.unique(np.clip(np.concatenate([[1], np.round(scaled * sigma), [most]]), 1, most).astype(np.int64))
 
 
+@functools.lru_cache(maxsize=4)
 def three_outcomes(sigma: float, teachers: int | None, *, abstentions: bool = False, cells: int = 96) -> ThreeOutcomes:
     """A cover of all labels of at most `teachers` votes on three or more classes with Gaussian noise `sigma`.
 
@@ -90,13 +93,57 @@ def three_outcomes(sigma: float, teachers: int | None, *, abstentions: bool = Fa
         kept, every = np.append(kept, beyond), np.append(every, beyond)
     m = 1 / sigma
     common_p, common_q = _common(m)
-    kinks = np.exp(np.concatenate([-_LEVELS.ravel() * m, _LEVELS.ravel() * m]))
+    kinks = _kinks(m)
     column = np.clip(np.searchsorted(_ETA, (edges[:-1] + edges[1:]) / 2) - 1, 0, len(_ETA) - 2)
     p, q, share = _cover(every, kept, _ETA, edges, column, np.searchsorted(edges, _ETA), m, kinks, common_p, common_q)
     shape = (len(kept), len(_ETA))
     reach = np.append(_ETA[1:], np.inf)
     d, reach = np.broadcast_to(kept[:, None], shape).ravel(), np.broadcast_to(reach[None], shape).ravel()
     return ThreeOutcomes(p.reshape(-1, 3), q.reshape(-1, 3), share.reshape(-1, 2), d, reach, common_p, common_q)
+
+
+def every_nth_pair(family: Family, n: int, sigma: float) -> Family | None:
+    """Every n-th of a list of pairs with three outcomes, in place of all of them.
+
+    family: pairs of which neighbours in the list are alike, in such an order that the exchanged pairs come last to
+    first. sigma: of the noise, in votes.
+
+    Guarantee: as of `three_outcomes`; the family stays symmetric. None where no share of the common outcomes will do.
+    """
+    pairs = len(family.p)
+    # In the middle of the list the top count passes from one class to the other.
+    one = np.concatenate([np.arange(0, pairs // 2, n), np.arange(max(0, pairs // 2 - 1), pairs // 2 + 1)])
+    kept = np.unique(np.concatenate([one, pairs - 1 - one]))
+    common_p, common_q = _common(1 / sigma)
+    share = _thinned(family.p, family.q, kept, 1 / sigma, _kinks(1 / sigma), common_p, common_q)
+    own = 1 - share.sum()
+    if not own > 0:
+        return None
+    common_p, common_q = ((share[:, None] * x).ravel() for x in (common_p, common_q))
+    return Family(p=own * family.p[kept], q=own * family.q[kept], common_p=common_p, common_q=common_q,
+                  symmetric=family.symmetric)  # fmt: skip
+
+
+@compiled
+def _thinned(
+    p: FloatArray, q: FloatArray, kept: IntArray, m: float, kinks: FloatArray, common_p: FloatArray,
+    common_q: FloatArray,
+) -> FloatArray:  # fmt: skip
+    """The shares of both kinds of common outcomes at which mixtures of the kept pairs cover those between them."""
+    share, needed = np.zeros(2), np.empty(2)
+    excess, near = np.empty(len(kinks) + 3), np.empty(len(kinks) + 3)
+    for c in range(len(kept) - 1):
+        low, high = kept[c], kept[c + 1]
+        for r in range(low + 1, high):
+            along = (r - low) / (high - low)
+            mixed_p, mixed_q = p[low] * (1 - along) + p[high] * along, q[low] * (1 - along) + q[high] * along
+            _needed(p[r], q[r], mixed_p, mixed_q, m, kinks, common_p, common_q, excess, near, needed)
+            share = np.maximum(share, needed)
+    return share
+
+
+def _kinks(m: float) -> FloatArray:
+    return np.exp(np.concatenate([-_LEVELS.ravel() * m, _LEVELS.ravel() * m]))
 
 
 def _edges(cells: int) -> FloatArray:

@@ -24,6 +24,8 @@ from ostrakon.votes import Votes
 
 GAUSSIAN = "Gaussian DP, exact composition"
 JOINT, EXACT = "the joint supremum of check and label", "the exact supremum over two-class votes"
+_MORE = 1.2
+"""How much larger the Rényi bound of check and label together may be than that of each apart, to be tried."""
 
 __all__ = ["gaussian_dp_delta", "gaussian_dp_epsilon", "worst_case"]
 
@@ -117,29 +119,30 @@ def worst_case_at(
         raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {mechanism!r}.")
     bounds = list(_bounds(mechanism, abstentions=abstentions, **sizes))
 
-    def plainly(delta: float) -> WorstCase:
-        best = WorstCase(epsilon=math.inf, delta=delta, basis="no bound holds for this mechanism")
-        for bound in bounds:
-            epsilon, basis = bound(delta)
-            # A NaN compares false and so never becomes the bound.
-            if epsilon >= 0 and epsilon < best.epsilon:
-                best = WorstCase(epsilon=epsilon, delta=delta, basis=basis)
-        return best
+    def plainly(delta: float) -> list[WorstCase]:
+        none = WorstCase(epsilon=math.inf, delta=delta, basis="no bound holds for this mechanism")
+        found = [WorstCase(epsilon=epsilon, delta=delta, basis=basis) for epsilon, basis in (f(delta) for f in bounds)]
+        # A NaN compares false and so never becomes the bound.
+        return sorted((one for one in found if one.epsilon >= 0), key=lambda one: one.epsilon) or [none]
 
     def at(delta: float) -> WorstCase:
         delta = fraction("delta", delta)
         if sizes["queries"] == 0:
             return WorstCase(epsilon=0.0, delta=delta, basis="no query")
-        best = plainly(delta)
+        known = plainly(delta)
         if not adaptive:
-            return best
-        centre = best if around is None else plainly(around)
-        profile = adaptive_profile(
-            mechanism, **sizes, abstentions=abstentions, capped=_capped(mechanism, centre.basis),
-            epsilon=centre.epsilon, delta=centre.delta, effort=effort,
-        )  # fmt: skip
-        epsilon = math.inf if profile is None else profile.epsilon(delta)
-        return WorstCase(epsilon=epsilon, delta=delta, basis=BASIS) if 0 <= epsilon < best.epsilon else best
+            return known[0]
+        centre = known if around is None else plainly(around)
+        profiles = [
+            adaptive_profile(
+                mechanism, **sizes, abstentions=abstentions, capped=capped, epsilon=centre[0].epsilon,
+                delta=centre[0].delta, effort=effort,
+            )
+            for capped in _capped(mechanism, centre)
+        ]  # fmt: skip
+        epsilons = [profile.epsilon(delta) for profile in profiles if profile is not None]
+        epsilon = min((one for one in epsilons if one >= 0), default=math.inf)
+        return WorstCase(epsilon=epsilon, delta=delta, basis=BASIS) if epsilon < known[0].epsilon else known[0]
 
     return at
 
@@ -229,9 +232,20 @@ def _whole_run(mechanism: Mechanism) -> str:
     return f"the whole run of {mechanism.name}"
 
 
-def _capped(mechanism: Mechanism, basis: str) -> bool:
-    """Whether checks and labels priced apart gave the smallest Rényi bound; then they are composed apart, too."""
-    return mechanism.gaussian_dp() is not None and not basis.startswith((JOINT, EXACT))
+def _capped(mechanism: Mechanism, known: list[WorstCase]) -> list[bool]:
+    """How to compose adaptively: False for check and label together, True for each apart, with a cap on answers.
+
+    Adaptive composition gains at least as much where they are together, so that both are tried where that Rényi bound
+    is a little larger.
+    """
+    if mechanism.gaussian_dp() is None:
+        return [False]
+    together = [one.basis.startswith((JOINT, EXACT)) for one in known]
+    best, apart = (
+        min((one.epsilon for one, is_ in zip(known, together, strict=True) if is_ == kind), default=math.inf)
+        for kind in (True, False)
+    )
+    return [False] * (best <= _MORE * apart < math.inf) + [True] * (not best <= apart)
 
 
 def _sizes(
