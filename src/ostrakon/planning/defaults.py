@@ -99,9 +99,12 @@ def default_size(
     answers = most(lambda count: cost(count) <= epsilon, at_least=min(pool, 10 * classes), below=highest + 1)
     if answers < highest and cost(answers) <= epsilon:
         sizes: dict[str, Any] = {"teachers": teachers, "classes": classes, "adaptive": True}
-        # As many answers more as noise could be less: epsilon is nearly a function of answers / noise^2.
-        factor = tightened(lambda x: cost(_more(answers, x, highest), **sizes), epsilon, 1.0)
-        answers = _more(answers, factor, highest)
+
+        # Epsilon is nearly a function of answers / noise^2: as many answers more as noise could be less.
+        def priced(noise: float) -> float:
+            return cost(_more(answers, noise, highest), **sizes)
+
+        answers = _more(answers, tightened(priced, epsilon, 1.0), highest)
     return size(answers)
 
 
