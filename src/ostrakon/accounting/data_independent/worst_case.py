@@ -121,9 +121,9 @@ def worst_case_at(
 
     def plainly(delta: float) -> list[WorstCase]:
         none = WorstCase(epsilon=math.inf, delta=delta, basis="no bound holds for this mechanism")
-        found = [WorstCase(epsilon=epsilon, delta=delta, basis=basis) for epsilon, basis in (f(delta) for f in bounds)]
+        every = [WorstCase(epsilon=epsilon, delta=delta, basis=basis) for epsilon, basis in (f(delta) for f in bounds)]
         # A NaN compares false and so never becomes the bound.
-        return sorted((one for one in found if one.epsilon >= 0), key=lambda one: one.epsilon) or [none]
+        return sorted((one for one in every if one.epsilon >= 0), key=lambda one: one.epsilon) or [none]
 
     def at(delta: float) -> WorstCase:
         delta = fraction("delta", delta)
