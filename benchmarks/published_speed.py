@@ -17,7 +17,7 @@ import time
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
 
-from ostrakon.accounting.published.bounds import log_q_gaussian, rdp_gaussian
+from ostrakon.accounting.published.pate_2018 import log_q_gaussian, rdp_gaussian
 
 SIGMA = 40.0
 SAMPLE = 2000

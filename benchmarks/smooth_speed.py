@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from scipy.special import erfc, erfcinv, log_ndtr, logsumexp
 
-from ostrakon.accounting.published.bounds import log_pr_answered, log_q0
+from ostrakon.accounting.published.pate_2018 import log_pr_answered, log_q0
 from ostrakon.mechanisms import ConfidentGNMax
 from ostrakon.papers.smooth_sensitivity import smooth_sensitivity
 from ostrakon.votes import Votes

@@ -33,7 +33,7 @@ from ostrakon.accounting.gate import envelope, gate, score
 from ostrakon.accounting.gate import sanitizer as sanitized
 from ostrakon.accounting.gate import simulated_votes as simulate
 from ostrakon.accounting.membership_guess import membership_guess
-from ostrakon.accounting.published import bounds as published
+from ostrakon.accounting.published import exponential_2024, pate_2017, pate_2018
 from ostrakon.mechanisms import (
     BoundedGNMax,
     ConfidentGNMax,
@@ -46,6 +46,7 @@ from ostrakon.mechanisms import (
     QuantityGNMax,
     RunCost,
     interactive_gnmax,
+    rdp,
 )
 from ostrakon.mechanisms.base import DiscreteShares, finite_orders
 from ostrakon.mechanisms.bounded_gnmax import BoundedVotes
@@ -54,8 +55,6 @@ from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
 from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
 from ostrakon.mechanisms.contrib.screened_exponential import ScreenedExponential
 from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
-from ostrakon.mechanisms.rdp import bounded_range
-from ostrakon.mechanisms.rdp import pure_dp as pure_rdp
 from ostrakon.mechanisms.summed_gnmax import SharedGNMax, SummedGNMax
 from ostrakon.numerics.compiled import Compiled
 from ostrakon.papers import gnss
@@ -174,16 +173,15 @@ ENTRIES = [
     entry(label_sensitivity.LabelSensitivity(sigma=40.0, order=14.0, classes=3).check_conditions, teachers=250),
     entry(label_sensitivity.label_sensitivities, votes=VOTES, sigma2=4.0, order=2.0, distances=2, check=False,
           optional="distances"),
-    entry(published.log_q_exponential, counts=[[8, 2]], epsilon=0.1),
-    entry(published.rdp_exponential, counts=[[8, 2]], epsilon=0.1, orders=[2.0]),
-    entry(published.log_q_gaussian, counts=[[8, 2]], sigma=4.0),
-    entry(published.rdp_gaussian, log_q=[-9.0], sigma=4.0, orders=[2.0]),
-    entry(published.log_pr_answered, counts=[[8, 2]], threshold=5.0, sigma1=4.0, at_least=ANY),
-    entry(published.rdp_threshold, counts=[[8, 2]], threshold=5.0, sigma1=4.0, orders=[2.0], at_least=ANY),
-    entry(published.log_q0, sigma=40.0, order=14.0),
-    entry(published.log_q_laplace, counts=[[8, 2]], scale=4.0),
-    entry(published.rdp_pure_eps, log_q=[-9.0], epsilon=0.1, orders=[2.0]),
-    entry(published.rdp_pure_q_only, log_q=[-9.0], epsilon=0.1, orders=[2.0]),
+    entry(exponential_2024.log_q_exponential, counts=[[8, 2]], epsilon=0.1),
+    entry(exponential_2024.rdp_exponential, counts=[[8, 2]], epsilon=0.1, orders=[2.0]),
+    entry(pate_2018.log_q_gaussian, counts=[[8, 2]], sigma=4.0),
+    entry(pate_2018.rdp_gaussian, log_q=[-9.0], sigma=4.0, orders=[2.0]),
+    entry(pate_2018.log_pr_answered, counts=[[8, 2]], threshold=5.0, sigma1=4.0, at_least=ANY),
+    entry(pate_2018.rdp_threshold, counts=[[8, 2]], threshold=5.0, sigma1=4.0, orders=[2.0], at_least=ANY),
+    entry(pate_2018.log_q0, sigma=40.0, order=14.0),
+    entry(pate_2017.log_q_laplace, counts=[[8, 2]], scale=4.0),
+    entry(pate_2017.rdp_pure_eps, log_q=[-9.0], epsilon=0.1, orders=[2.0]),
     entry(pure_dp.pure_dp_epsilon, epsilon_per_query=0.1, queries=3, delta=1e-5, at_least={"epsilon_per_query": 0}),
     entry(run_cost.run_epsilon, cost=RunCost(mu=1.0), delta=1e-5),
     entry(sanitized.Sanitizer, mechanism=QUIET, order=8.0, kappa=0.1, s=1.0, delta=1e-5, confidence=0.9),
@@ -210,8 +208,8 @@ ENTRIES = [
     entry(curve.require_orders, orders=[2.0]),
     entry(finite_orders, orders=[2.0]),
     entry(curve.Curve([2.0], [0.1]).epsilon, delta=1e-5),
-    entry(bounded_range.rdp_of_bounded_range, orders=[2.0], epsilon=0.1),
-    entry(pure_rdp.rdp_of_pure_dp, orders=[2.0], epsilon=0.1, at_least={"epsilon": 0}),
+    entry(rdp.rdp_of_bounded_range, orders=[2.0], epsilon=0.1),
+    entry(rdp.rdp_of_pure_dp, orders=[2.0], epsilon=0.1, at_least={"epsilon": 0}),
     entry(ConfidentGNMax, threshold=5.0, sigma1=4.0, sigma2=3.0, at_least=ANY),
     entry(ExponentialMechanism, epsilon_per_query=0.1),
     entry(GNMax, sigma2=4.0),
@@ -269,6 +267,7 @@ ELSEWHERE = {
         "Gated",
         "GateSearch",
         "LikelyOutcomeTable",
+        "Private",
         "DataDependent",
     ),
     *(

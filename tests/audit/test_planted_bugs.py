@@ -11,7 +11,7 @@ from ostrakon.audit.law_profile import law_epsilons
 from ostrakon.audit.table_noise import TABLE_NOISE
 from ostrakon.mechanisms import MECHANISMS, BoundedGNMax, GNMax, LNMax, Mechanism
 from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
-from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
+from ostrakon.mechanisms.rdp import rdp_of_bounded_range
 from ostrakon.votes import Votes
 
 

@@ -26,7 +26,7 @@ from ostrakon.mechanisms import (
 from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
 from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
 from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
-from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
+from ostrakon.mechanisms.rdp import rdp_of_pure_dp
 from ostrakon.validation import InvalidInput
 
 

@@ -3,8 +3,7 @@ import pytest
 from histograms import divergences
 
 from ostrakon.mechanisms import ExponentialMechanism
-from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
-from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
+from ostrakon.mechanisms.rdp import rdp_of_bounded_range, rdp_of_pure_dp
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 

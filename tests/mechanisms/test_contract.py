@@ -17,7 +17,7 @@ from scipy.stats import chi2
 from ostrakon.accounting.composition.run import run_epsilon
 from ostrakon.mechanisms import MECHANISMS, NO_ANSWER, GNMax, Mechanism, StatefulMechanism
 from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
-from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
+from ostrakon.mechanisms.rdp import rdp_of_bounded_range
 from ostrakon.noise import secure_rng
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes

@@ -16,7 +16,7 @@ from ostrakon.mechanisms import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax, 
 from ostrakon.mechanisms.interactive_gnmax import reinforce
 from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
 from ostrakon.mechanisms.laws.laplace import laplace_argmax_log_probabilities
-from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
+from ostrakon.mechanisms.rdp import rdp_of_pure_dp
 from ostrakon.numerics.normal import inverse_mills, log_ndtr
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes

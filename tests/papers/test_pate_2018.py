@@ -12,16 +12,9 @@ import numpy as np
 import pytest
 
 from ostrakon import ConfidentGNMax, Votes
-from ostrakon.accounting.published.bounds import (
-    log_pr_answered,
-    log_q0,
-    log_q_gaussian,
-    log_q_laplace,
-    published_curve,
-    rdp_gaussian,
-    rdp_pure_eps,
-    rdp_threshold,
-)
+from ostrakon.accounting.published.bounds import published_curve
+from ostrakon.accounting.published.pate_2017 import log_q_laplace, rdp_pure_eps
+from ostrakon.accounting.published.pate_2018 import log_pr_answered, log_q0, log_q_gaussian, rdp_gaussian, rdp_threshold
 from ostrakon.papers.gnss import GNSS, PrintedGNSS, optimal_gnss
 from ostrakon.papers.published_votes import adult, mnist
 from ostrakon.papers.smooth_sensitivity import (

@@ -9,14 +9,8 @@ import pytest
 from scipy.special import erfc, erfcinv
 
 from ostrakon import ConfidentGNMax, GNMax, LNMax, Votes
-from ostrakon.accounting.published.bounds import (
-    log_q0,
-    log_q_gaussian,
-    published_costs,
-    published_curve,
-    rdp_gaussian,
-    rdp_threshold,
-)
+from ostrakon.accounting.published.bounds import published_costs, published_curve
+from ostrakon.accounting.published.pate_2018 import log_q0, log_q_gaussian, rdp_gaussian, rdp_threshold
 from ostrakon.papers.smooth_sensitivity import (
     LabelSensitivity,
     check_sensitivities,

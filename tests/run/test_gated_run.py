@@ -11,7 +11,7 @@ from ostrakon.estimator import PATEClassifier
 from ostrakon.mechanisms import GNMax
 from ostrakon.noise import secure_rng
 from ostrakon.options.options import Options
-from ostrakon.planning import trained_plan as planning
+from ostrakon.planning import make_plan as planning
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import plan_from
 from ostrakon.run.noise_log import MemoryLog, NoiseLog
@@ -187,7 +187,7 @@ def test_the_estimator_and_a_run_in_a_folder_answer_the_same(task, estimator, tm
 
 
 def test_where_no_gate_helps_the_worst_case_is_the_guarantee(monkeypatch):
-    monkeypatch.setattr("ostrakon.planning.trained_plan.choose_guarantee", lambda *_, **__: GNMax(sigma2=1.0))
+    monkeypatch.setattr("ostrakon.planning.make_plan.choose_guarantee", lambda *_, **__: GNMax(sigma2=1.0))
     plan = make_plan(replace(REQUEST, epsilon=3.0), **SIZES)
     assert plan.gate is None
     assert plan.guarantee == plan.bound

@@ -15,7 +15,7 @@ from ostrakon.accounting.composition.sum_of_discrete_gaussians import sum_of_dis
 from ostrakon.accounting.data_independent.worst_case import run_mu, worst_case_curve
 from ostrakon.accounting.epsilons import Gated
 from ostrakon.mechanisms.base import Mechanism
-from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
+from ostrakon.mechanisms.rdp import rdp_of_pure_dp
 from ostrakon.numerics.rounding import product_above
 from ostrakon.validation import InvalidInput, non_negative, settle, shown, whole
 

@@ -16,7 +16,7 @@ from ostrakon.mechanisms.base import (
     NoisyArgmax,
     gumbel_deviation,
 )
-from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
+from ostrakon.mechanisms.rdp import rdp_of_bounded_range
 from ostrakon.noise import require_rng
 from ostrakon.votes import IntArray, Votes
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ostrakon.mechanisms.base import DEFAULT_NOISE, FloatArray, Gamma, Mechanism, NoisyArgmax, laplace_deviation
 from ostrakon.mechanisms.laws.laplace import laplace_argmax_log_probabilities
-from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
+from ostrakon.mechanisms.rdp import rdp_of_pure_dp
 from ostrakon.noise import require_rng
 from ostrakon.votes import IntArray, Votes
 

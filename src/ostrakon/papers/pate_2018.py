@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ostrakon.accounting.published.bounds import log_pr_answered, published_curve
+from ostrakon.accounting.published.bounds import published_curve
+from ostrakon.accounting.published.pate_2018 import log_pr_answered
 from ostrakon.mechanisms import ConfidentGNMax
 from ostrakon.papers import published_votes, side_by_side
 from ostrakon.papers.gnss import GNSS, GNSSEstimate, PrintedGNSS, optimal_gnss

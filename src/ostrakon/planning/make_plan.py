@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from ostrakon.accounting.calibration.gated import choose_guarantee
+from ostrakon.accounting.calibration.noise import calibrate
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.gate.gate import Gate
+from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.data.consent import Consent
 from ostrakon.data.domain import Domain
+from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import find
-from ostrakon.options.options import Options
-from ostrakon.planning.choices import per_record_choices, trained_choices
+from ostrakon.options.options import AUTO, Options
+from ostrakon.planning.choices import Choices, per_record_choices, trained_choices
 from ostrakon.planning.choose_mechanism import choose_mechanism, most_labels, per_record_mechanism, require_sums_options
 from ostrakon.planning.defaults import (
     DEFAULT_MECHANISM,
@@ -18,12 +27,10 @@ from ostrakon.planning.defaults import (
     OF_QUANTITIES,
     SUMS_OF_EMBEDDINGS,
 )
-from ostrakon.planning.described_plan import described_plan
 from ostrakon.planning.per_record_plan import per_record_plan
-from ostrakon.planning.plan import Plan
-from ostrakon.planning.trained_plan import trained_plan
+from ostrakon.planning.plan import Plan, shape
 from ostrakon.statements.statement import round_up
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, shown
 
 _FOR_CONSENT = (
     f"consent is for {DEFAULT_MECHANISM} and {DEFAULT_OF_COUNTS} on tables of classes with public rows, where every "
@@ -108,3 +115,104 @@ def _per_record_instead(options: Options, **sizes: Any) -> str:
         return ""
     epsilon = round_up(plan.bound.epsilon)
     return f" Without trained teachers, {name} asks {plan.queries} queries within epsilon {epsilon:g}."
+
+
+def trained_plan(choices: Choices) -> Plan:
+    """The priced plan. Errors: `InvalidInput` for an epsilon that is too small (with the nearest that is possible)."""
+    mechanism, queries, delta = choices.mechanism, choices.queries, choices.delta
+    assert queries is not None
+    sizes: dict[str, Any] = {"queries": queries, "delta": delta, "max_answers": choices.max_answers}
+    sizes |= shape(choices.interactive, teachers=choices.teachers, classes=choices.classes)
+    of_gate: dict[str, str] = {}
+    gate = None if choices.agreement is None else _gate(choices, choices.agreement, queries)
+    if gate is not None:
+        mechanism = gate.mechanism
+        of_gate["gate"] = f"votes simulated with a share of {choices.agreement:g} for the winner"
+    elif choices.epsilon is not None:
+        mechanism = calibrate(mechanism, epsilon=choices.epsilon, **sizes)
+        _require_noise_below_votes(mechanism, choices.teachers, epsilon=choices.epsilon, queries=queries)
+    return Plan(
+        teachers=choices.teachers,
+        classes=choices.classes,
+        mechanism=mechanism,
+        interactive=choices.interactive,
+        queries=queries,
+        max_answers=choices.max_answers,
+        delta=delta,
+        bound=worst_case(mechanism, **sizes, adaptive=True),
+        tuned={**choices.sources, **of_gate, **choices.parameter_sources},
+        gate=gate,
+    )
+
+
+def _gate(choices: Choices, agreement: float, queries: int) -> Gate | None:
+    """The gate for votes like the simulated ones; None if the worst case needs no more noise or epsilon."""
+    delta = choices.delta
+    sizes: dict[str, Any] = {"teachers": choices.teachers, "classes": choices.classes, "queries": queries}
+    # Simulated from public numbers alone: these draws are not noise of the release.
+    public = simulate_votes(np.random.default_rng(0), plurality=agreement, **sizes)
+    if choices.epsilon is None:
+        gate = Gate.plan(public, choices.mechanism, delta=delta, pass_probability=0.95, prefix_price=0.01)
+        worst = worst_case(choices.mechanism, delta=delta, **sizes, adaptive=True)
+        return gate if gate.certificate().epsilon < worst.epsilon else None
+    chosen = choose_guarantee(public, choices.mechanism, epsilon=choices.epsilon, delta=delta)
+    return chosen if isinstance(chosen, Gate) else None
+
+
+def _require_noise_below_votes(mechanism: Mechanism, teachers: int, *, epsilon: float, queries: int) -> None:
+    # `calibrate` refuses this itself, with the nearest settings, if it knows the number of teachers.
+    noise = mechanism.parameters().get("sigma2")
+    if noise is not None and noise > teachers:
+        raise InvalidInput(
+            f"epsilon must leave noise below the votes: {epsilon!r} for {queries} queries needs noise of standard "
+            f"deviation {noise:.4g} for {teachers} teachers; ask fewer queries, allow a larger epsilon or use more "
+            "teachers."
+        )
+
+
+PAIRS = 0.3
+"""Share of the cost for counts of pairs of columns; chosen on Adult and eight small tables."""
+WORTH = 30
+"""Records for each standard deviation of the noise on a cell of a pair, below which pairs are not counted."""
+_OF_CELLS = (DEFAULT_MECHANISM, DEFAULT_OF_COUNTS)
+_OF_PUBLIC_ROWS = ("mechanism", "queries", "teacher", "student", "representation", "query_strategy", "smooth")
+
+
+def described_plan(options: Options, domain: Domain, *, units: int, classes: int, unit: str) -> Plan:
+    """The plan with counts of pairs of columns, where these are asked for or exceed their noise; else without.
+
+    Errors: `InvalidInput` for options that belong to public rows or to trained teachers.
+    """
+    columns, cells = len(domain.names), sum(domain.sizes)
+    _refuse_other_options(options, columns, unit)
+
+    def planned(mechanism: str) -> Plan:
+        fixed = {"max_contributions": columns, **({"moments": PAIRS} if mechanism == DEFAULT_MECHANISM else {})}
+        sizes = {"units": units, "pool": cells, "classes": classes, "columns": columns}
+        return per_record_plan(per_record_choices(options, mechanism, **sizes, unit=unit, fixed=fixed))
+
+    if not domain.pairs:
+        if options.mechanism == DEFAULT_MECHANISM:
+            raise InvalidInput(f"mechanism must be {DEFAULT_OF_COUNTS} where no pairs of columns are counted.")
+        return planned(DEFAULT_OF_COUNTS)
+    if options.mechanism != AUTO:
+        return planned(options.mechanism)
+    with_pairs = planned(DEFAULT_MECHANISM)
+    noise = with_pairs.mechanism.moment_noise
+    assert noise is not None
+    worth = units >= WORTH * noise * math.sqrt(len(domain.pairs)) or options.parameters.get("moments") is not None
+    return with_pairs if worth else planned(DEFAULT_OF_COUNTS)
+
+
+def _refuse_other_options(options: Options, columns: int, unit: str) -> None:
+    defaults = Options()
+    for name in _OF_PUBLIC_ROWS:
+        given = getattr(options, name)
+        if given != getattr(defaults, name) and not (name == "mechanism" and given in _OF_CELLS):
+            raise InvalidInput(
+                f"{name} cannot be chosen where the columns are described instead of public rows, got {shown(given)}: "
+                f"every {unit} votes on cells of the columns, and an additive model learns from the counts."
+            )
+    bound = options.parameters.get("max_contributions")
+    if bound not in (None, columns):
+        raise InvalidInput(f"max_contributions must be {columns}, one for each column, got {shown(bound)}.")

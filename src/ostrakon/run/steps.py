@@ -38,8 +38,8 @@ from ostrakon.run.stages.student import answer_queries, fit_student
 from ostrakon.run.stages.votes import collect, known_totals, queries_of, refuse_unspread, sees_rows
 from ostrakon.run.statement import make_statement
 from ostrakon.run.storage import Storage
+from ostrakon.statements.adjacency import with_engines, with_private_table, with_store
 from ostrakon.statements.statement import Statement
-from ostrakon.statements.trust_model import with_engines, with_private_table, with_store
 from ostrakon.students.measures import (
     AnyMeasures,
     Measures,

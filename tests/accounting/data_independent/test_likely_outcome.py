@@ -10,7 +10,7 @@ from scipy.special import logsumexp, ndtr, ndtri
 
 from ostrakon.accounting.data_independent.likely_outcome import gaussian_likely_outcome_rdp, pure_likely_outcome_rdp
 from ostrakon.mechanisms import GNMax
-from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
+from ostrakon.mechanisms.rdp import rdp_of_pure_dp
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 

@@ -98,6 +98,7 @@ def test_blocks_change_nothing_and_are_reported(monkeypatch: pytest.MonkeyPatch)
     assert told[-1] == (distinct, distinct)
 
 
+@pytest.mark.slow
 def test_a_search_of_all_queries_alone_plans_the_same_gate() -> None:
     votes = simulate_votes(np.random.default_rng(9), queries=30, teachers=100, classes=4, plurality=0.9)
     mechanism = ConfidentGNMax(threshold=60, sigma1=40, sigma2=20)
@@ -113,6 +114,7 @@ def test_a_search_of_all_queries_alone_plans_the_same_gate() -> None:
         alone.best(queries=29, delta=1e-5, probability=0.9)
 
 
+@pytest.mark.slow
 def test_account_reports_progress_of_its_gate() -> None:
     votes = simulate_votes(np.random.default_rng(10), queries=20, teachers=100, classes=3, plurality=0.9)
     told: list[tuple[int, int]] = []

@@ -76,8 +76,7 @@ def test_the_longest_run_within_a_budget(data_dir: Path) -> None:
 @pytest.mark.parametrize(
     "mechanism",
     [
-        CONFIDENT,
-        GNMax(sigma2=14),
+        *(pytest.param(mechanism, marks=pytest.mark.slow) for mechanism in (CONFIDENT, GNMax(sigma2=14))),
         LNMax(gamma=0.15),
         ExponentialMechanism(epsilon_per_query=0.3),
         ScreenedExponential(threshold=70, sigma1=20, epsilon_per_query=0.3),
@@ -103,6 +102,7 @@ def test_mechanisms_that_cannot_be_gated_are_refused() -> None:
         Gate.plan(agreeing(), ProposeTestRelease(threshold=3, sigma1=1.0), delta=1e-5)
 
 
+@pytest.mark.slow
 def test_an_epsilon_below_one_query_is_refused() -> None:
     with pytest.raises(InvalidInput, match="epsilon must allow"):
         Gate.plan(agreeing(), GNMax(sigma2=1.0), delta=1e-5, epsilon=0.01)

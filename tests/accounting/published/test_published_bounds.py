@@ -10,19 +10,10 @@ import pytest
 
 from ostrakon import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax, Votes
 from ostrakon.accounting.published import bounds as published
-from ostrakon.accounting.published.bounds import (
-    log_pr_answered,
-    log_q0,
-    log_q_gaussian,
-    log_q_laplace,
-    published_curve,
-    rdp_gaussian,
-    rdp_pure_eps,
-    rdp_pure_q_only,
-    rdp_threshold,
-)
+from ostrakon.accounting.published.bounds import published_curve
+from ostrakon.accounting.published.pate_2017 import log_q_laplace, rdp_pure_eps
+from ostrakon.accounting.published.pate_2018 import log_pr_answered, log_q0, log_q_gaussian, rdp_gaussian, rdp_threshold
 from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
-from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
 from ostrakon.validation import InvalidInput
 
 ORDERS = np.array([1.01, 1.5, 2.0, 5.0, 14.0, 32.0, 100.0, 1000.0])
@@ -169,74 +160,13 @@ def test_pure_dp_bound_against_many_digits():
             assert ours[i, k] == pytest.approx(float(expected), rel=1e-9, abs=1e-300)
 
 
-def q_only_candidates(q: float, epsilon: float, order: float) -> float:
-    """The largest divergence of a search over laws of i* and two more outcomes with ratios in e^-eps..e^eps."""
-    best = 0.0
-    ratios = np.exp(np.linspace(-epsilon, epsilon, 33))
-    for mass in np.linspace(0, q, 9)[1:]:  # P may also miss i* less often than q
-        for share in np.linspace(0, 1, 9):
-            first, second = mass * share, mass * (1 - share)
-            t1, t2 = np.meshgrid(ratios, ratios)
-            t = (1 - first * t1 - second * t2) / (1 - mass)
-            allowed = (t >= np.exp(-epsilon) - 1e-12) & (t <= np.exp(epsilon) + 1e-12)
-            for power in (1 - order, order):
-                moment = (1 - mass) * t[allowed] ** power
-                moment += first * t1[allowed] ** power + second * t2[allowed] ** power
-                best = max(best, float(np.log(moment.max())) / (order - 1))
-    return best
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0])
-@pytest.mark.parametrize("order", [1.5, 4.0, 20.0])
-def test_q_only_bound_is_the_supremum_over_all_laws(epsilon, order):
-    for q in (1e-3, 0.05, 0.2, 1 / (1 + np.exp(epsilon)) - 1e-9):
-        bound = rdp_pure_q_only([np.log(q)], epsilon=epsilon, orders=[order])[0, 0]
-        assert bound == pytest.approx(q_only_candidates(q, epsilon, order), rel=1e-9)
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0])
-def test_q_only_bound_beyond_its_range_is_randomized_response(epsilon):
-    edge = -np.log1p(np.exp(epsilon))
-    limit = rdp_of_pure_dp(ORDERS, epsilon)
-    beyond = rdp_pure_q_only([edge + 1e-6, -1e-3, 0.0], epsilon=epsilon, orders=ORDERS)
-    np.testing.assert_array_equal(beyond, np.broadcast_to(limit, beyond.shape))
-    np.testing.assert_allclose(rdp_pure_q_only([edge], epsilon=epsilon, orders=ORDERS)[0], limit, rtol=1e-9)
-
-
-def test_q_only_bound_against_many_digits_rounds_upward():
-    log_q = -np.concatenate([np.geomspace(1.4, 600, 40)])
-    for epsilon in (0.1, 1.0):
-        ours = rdp_pure_q_only(log_q, epsilon=epsilon, orders=ORDERS)
-        for i, k in itertools.product(range(len(log_q)), range(len(ORDERS))):
-            q, a = mp.exp(mp.mpf(log_q[i])), mp.mpf(ORDERS[k])
-            sums = [
-                s
-                for c in (mp.exp(mp.mpf(epsilon)), mp.exp(-mp.mpf(epsilon)))
-                for s in (
-                    (1 - q) ** a * (1 - q * c) ** (1 - a) + q * c ** (1 - a),
-                    (1 - q * c) ** a * (1 - q) ** (1 - a) + q * c**a,
-                )
-            ]
-            exact = float(mp.log(max(sums)) / (a - 1))
-            assert exact <= ours[i, k] <= exact * (1 + 5e-8), (log_q[i], ORDERS[k])
-
-
-def test_q_only_bound_grows_with_q_and_stays_below_pure_dp():
-    log_q = np.linspace(-40, -1e-3, 300)
-    for epsilon in (0.05, 0.5, 2.0):
-        tight = rdp_pure_q_only(log_q, epsilon=epsilon, orders=ORDERS)
-        assert (tight <= rdp_of_pure_dp(ORDERS, epsilon)).all()
-        assert (np.diff(tight, axis=0) >= -1e-15).all()
-
-
 def test_theorem_3_covers_one_direction_only():
-    """At order 1000 the divergence back from the neighbour exceeds Theorem 3: the q-only bound covers both."""
+    """At order 1000 the divergence back from the neighbour exceeds Theorem 3."""
     log_q, epsilon, order = -40.0, 0.05, 1000.0
     theorem_3 = rdp_pure_eps([log_q], epsilon=epsilon, orders=[order])[0, 0]
-    both = rdp_pure_q_only([log_q], epsilon=epsilon, orders=[order])[0, 0]
     q, c = mp.exp(log_q), mp.exp(epsilon)
     back = mp.log((1 - q * c) ** order * (1 - q) ** (1 - order) + q * c**order) / (order - 1)
-    assert theorem_3 < float(back) == pytest.approx(both, rel=1e-9)
+    assert theorem_3 < float(back)
 
 
 def test_curve_of_a_run_adds_its_queries():
@@ -280,7 +210,6 @@ def test_scales_must_be_positive_numbers(bad):
         lambda: log_q_laplace(counts, scale=bad),
         lambda: rdp_gaussian([-1.0], sigma=bad, orders=[2.0]),
         lambda: rdp_pure_eps([-1.0], epsilon=bad, orders=[2.0]),
-        lambda: rdp_pure_q_only([-1.0], epsilon=bad, orders=[2.0]),
         lambda: rdp_threshold(counts, threshold=1.0, sigma1=bad, orders=[2.0]),
         lambda: log_pr_answered(counts, threshold=1.0, sigma1=bad),
         lambda: log_q0(sigma=bad, order=2.0),
@@ -292,7 +221,7 @@ def test_scales_must_be_positive_numbers(bad):
 
 @pytest.mark.parametrize("bad", [[np.nan], [np.inf], [-np.inf], [1e-9], [True], ["x"], [[-1.0]], -1.0])
 def test_log_q_must_be_finite_and_at_most_0(bad):
-    for function, scale in ((rdp_gaussian, "sigma"), (rdp_pure_eps, "epsilon"), (rdp_pure_q_only, "epsilon")):
+    for function, scale in ((rdp_gaussian, "sigma"), (rdp_pure_eps, "epsilon")):
         with pytest.raises(InvalidInput):
             function(bad, **{scale: 1.0}, orders=[2.0])
 
@@ -308,13 +237,10 @@ def test_counts_must_be_histograms(bad):
 
 @pytest.mark.parametrize("bad", [[1.0], [0.5], [np.nan], [np.inf], [3.0, 2.0], []])
 def test_orders_must_be_above_1_and_increasing(bad):
-    for function, scale in ((rdp_gaussian, "sigma"), (rdp_pure_eps, "epsilon"), (rdp_pure_q_only, "epsilon")):
+    for function, scale in ((rdp_gaussian, "sigma"), (rdp_pure_eps, "epsilon")):
         with pytest.raises(InvalidInput):
             function([-1.0], **{scale: 1.0}, orders=bad)
 
 
 def test_integer_orders_and_log_q_do_not_overflow():
     assert rdp_gaussian([-3], sigma=40, orders=[14])[0, 0] == rdp_gaussian([-3.0], sigma=40.0, orders=[14.0])[0, 0]
-    huge = rdp_pure_q_only([-1000.0, -2.0], epsilon=1.0, orders=[1e6])
-    assert np.isfinite(huge).all()
-    assert (huge <= 1.0).all()

@@ -10,7 +10,7 @@ from scipy.special import gammaln, logsumexp
 
 from ostrakon.accounting.composition.gaussian_dp import LOG_SLACK
 from ostrakon.accounting.rdp import Curve
-from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
+from ostrakon.mechanisms.rdp import rdp_of_pure_dp
 from ostrakon.numerics.inverse import least
 from ostrakon.numerics.rounding import product_above
 from ostrakon.validation import fraction, non_negative, whole

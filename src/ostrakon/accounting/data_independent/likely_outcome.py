@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from ostrakon.accounting.rdp import require_orders
 from ostrakon.mechanisms.base import FloatArray
-from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
+from ostrakon.mechanisms.rdp import rdp_of_pure_dp
 from ostrakon.validation import InvalidInput, positive
 
 SLACK = 1e-13

@@ -15,7 +15,7 @@ from ostrakon.accounting.data_independent.argmax_rdp import argmax_rdp
 from ostrakon.accounting.data_independent.likely_outcome import gaussian_likely_outcome_rdp, pure_likely_outcome_rdp
 from ostrakon.mechanisms.base import FloatArray, Mechanism, NoisyArgmax, ThresholdTest
 from ostrakon.mechanisms.laws.laplace import laplace_log_above
-from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
+from ostrakon.mechanisms.rdp import rdp_of_bounded_range
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import Votes
 

@@ -11,11 +11,10 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ostrakon.accounting.published.exponential_2024 import log_q_exponential, rdp_exponential
-from ostrakon.accounting.published.pate_2017 import log_q_laplace, rdp_pure_eps, rdp_pure_q_only
+from ostrakon.accounting.published.exponential_2024 import rdp_exponential
+from ostrakon.accounting.published.pate_2017 import log_q_laplace, rdp_pure_eps
 from ostrakon.accounting.published.pate_2018 import (
     log_pr_answered,
-    log_q0,
     log_q_gaussian,
     rdp_gaussian,
     rdp_threshold,
@@ -31,21 +30,6 @@ from ostrakon.mechanisms import (
 from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.mechanisms.contrib.screened_exponential import ScreenedExponential
 from ostrakon.votes import Votes
-
-__all__ = [
-    "log_pr_answered",
-    "log_q0",
-    "log_q_exponential",
-    "log_q_gaussian",
-    "log_q_laplace",
-    "published_costs",
-    "published_curve",
-    "rdp_exponential",
-    "rdp_gaussian",
-    "rdp_pure_eps",
-    "rdp_pure_q_only",
-    "rdp_threshold",
-]
 
 
 def published_curve(votes: Votes, mechanism: Mechanism, orders: ArrayLike) -> Curve | None:

@@ -1,4 +1,4 @@
-"""The 2017 paper's data-dependent bound for Laplace noise: Lemma 4 and Theorem 3; and the best bound from q alone."""
+"""The 2017 paper's data-dependent bound for Laplace noise: Lemma 4 and Theorem 3."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from ostrakon.accounting.published.pate_2018 import require_histograms, require_log_q
 from ostrakon.accounting.rdp import require_orders
 from ostrakon.mechanisms.base import FloatArray
-from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
 from ostrakon.validation import positive
 
 
@@ -52,40 +51,6 @@ def rdp_pure_eps(log_q: ArrayLike, *, epsilon: float, orders: ArrayLike) -> Floa
     log_least = np.log1p(-np.exp(lq + e))
     theorem_3 = _log_sum_up(a * log_kept, (1 - a) * log_least, lq + (a - 1) * e, -lq) / (a - 1)
     return np.minimum(np.where(applies, theorem_3, np.inf), np.minimum(e * e * a / 2, e))
-
-
-def rdp_pure_q_only(log_q: ArrayLike, *, epsilon: float, orders: ArrayLike) -> FloatArray:
-    """The largest Rényi divergence, in both directions, that epsilon-DP and q leave possible; (queries, orders).
-
-    log_q: ln of a bound q on P[the answer is not i*] for some i*, shape (queries,); epsilon: pure DP of one query.
-
-    Guarantee: for every P, Q with P(i*) >= 1 - q whose ratios lie within e^-epsilon..e^epsilon, D_a(P||Q) and
-    D_a(Q||P) are at most this value, and some pair reaches it: no bound through q alone is better. Rounded upward.
-
-    Proof. Let t_j = Q_j / P_j, so that (a-1) D_a(P||Q) = ln sum_j P_j t_j^{1-a} and (a-1) D_a(Q||P) =
-    ln sum_j P_j t_j^a, where sum_j P_j t_j = 1. Eliminate t_i* = (1 - sum_{j != i*} P_j t_j) / P_i*. Both sums are
-    then convex in the other t_j, each free in [e^-eps, e^eps] (where q <= 1/(1+e^eps), t_i* stays in that range by
-    itself), so a maximum lies at a vertex: mass q_a at t = e^eps and q_b = q - q_a at e^-eps. The sum is convex in
-    q_a too: q_a is 0 or q. Four candidates remain, with c = e^eps and c = e^-eps:
-    (1-q)^a (1-cq)^{1-a} + q c^{1-a} and (1-cq)^a (1-q)^{1-a} + q c^a. As x^a y^{1-a} is jointly convex, each is
-    convex in q, equals 1 at q = 0 and is never below 1: it increases in q, so a bound on q serves for q. Those of
-    c = e^-eps are those of c = e^eps at e^-eps q with P and Q exchanged, and so are not larger. Beyond
-    q = 1/(1+e^eps) the supremum is that of randomized response, the most that epsilon-DP allows, which the two
-    remaining formulas reach exactly there.
-    Source: docs/mathematics.md C; sharper than pate-2017, Theorem 3, which takes t_i* and the rest at
-    different vertices.
-    """
-    lq, e = require_log_q(log_q)[:, None], positive("epsilon", epsilon)
-    a = require_orders(orders)[None, :]
-    limit = rdp_of_pure_dp(a, e)
-    applies = lq <= -np.logaddexp(0.0, e)
-    lq = np.where(applies, lq, -2 * e - 1)
-    log_kept = np.log1p(-np.exp(lq))
-    log_other = np.log1p(-np.exp(lq + e))
-    forth = _log_sum_up(a * log_kept, (1 - a) * log_other, lq + (1 - a) * e, -lq)
-    back = _log_sum_up(a * log_other, (1 - a) * log_kept, lq + a * e, -lq)
-    best = np.maximum(forth, back)
-    return np.where(applies, np.minimum(best / (a - 1), limit), limit)
 
 
 def _log_sum_up(first: FloatArray, second: FloatArray, rest: FloatArray, digits: FloatArray) -> FloatArray:

@@ -21,7 +21,7 @@ from ostrakon.mechanisms.base import (
 )
 from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
 from ostrakon.mechanisms.laws.laplace import laplace_argmax_log_probabilities
-from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
+from ostrakon.mechanisms.rdp import rdp_of_pure_dp
 from ostrakon.mechanisms.registry import register
 from ostrakon.noise import require_rng
 from ostrakon.validation import InvalidInput, fraction, scale, whole

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ostrakon.mechanisms.base import DEFAULT_NOISE, EpsilonPerQuery, FloatArray, Mechanism, gumbel_deviation
-from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
+from ostrakon.mechanisms.rdp import rdp_of_pure_dp
 from ostrakon.mechanisms.registry import register
 from ostrakon.noise import require_rng
 from ostrakon.validation import positive

@@ -21,8 +21,7 @@ from ostrakon.mechanisms.base import (
     gumbel_deviation,
 )
 from ostrakon.mechanisms.laws.laplace import laplace_log_above
-from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
-from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
+from ostrakon.mechanisms.rdp import rdp_of_bounded_range, rdp_of_pure_dp
 from ostrakon.mechanisms.registry import register
 from ostrakon.noise import require_rng
 from ostrakon.votes import IntArray, Votes

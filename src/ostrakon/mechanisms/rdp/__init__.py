@@ -1,1 +1,0 @@
-"""Rényi curves of mechanisms that are pure DP or bounded-range."""
