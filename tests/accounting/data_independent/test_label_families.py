@@ -15,12 +15,13 @@ import pytest
 from ostrakon.accounting.data_independent.adaptive_bound import adaptive_profile
 from ostrakon.accounting.data_independent.exponential_tails import LabelPairs
 from ostrakon.accounting.data_independent.label_families import label_family
-from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.data_independent.worst_case import worst_case, worst_case_curve
 from ostrakon.mechanisms import ExponentialMechanism, GNMax, LNMax
 from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
 from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
 from ostrakon.mechanisms.contrib.screened_exponential import ScreenedExponential
+from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
 from ostrakon.votes import Votes
 
 SMALL = [
@@ -71,6 +72,35 @@ def test_every_adaptive_strategy_of_small_runs(mechanism: Mechanism, classes: in
     # A bound that is 2% too small is refuted; four teachers cannot reach it where a third class takes votes.
     if classes == 2 or isinstance(mechanism, ProposeTestRelease):
         assert any(x > 0.98 * y for x, y in zip(exact, bound, strict=True))
+
+
+def divergences(pairs: list[tuple[FloatArray, FloatArray]], orders: FloatArray) -> FloatArray:
+    """The largest exact Rényi divergence of the pairs at each order, in 40 digits."""
+    mp.mp.dps = 40
+    distinct = {tuple(sorted(zip(p.tolist(), q.tolist(), strict=True))) for p, q in pairs}
+    moments = [[mp.fsum(mp.mpf(a) ** o * mp.mpf(b) ** (1 - o) for a, b in pair if a > 0) for pair in distinct]
+               for o in orders.tolist()]  # fmt: skip
+    return np.array([float(mp.log(max(m)) / (o - 1)) for m, o in zip(moments, orders.tolist(), strict=True)])
+
+
+@pytest.mark.parametrize(("classes", "abstentions"), [(3, False), (4, False), (3, True)])
+@pytest.mark.parametrize("mechanism", SMALL[:4], ids=repr)
+def test_the_renyi_curve_is_above_every_pair(mechanism: Mechanism, classes: int, abstentions: bool) -> None:
+    shape: dict[str, Any] = {"teachers": 3, "classes": classes, "abstentions": abstentions}
+    orders = np.array([1.5, 4.0, 32.0])
+    exact = divergences(neighbouring_laws(mechanism, **shape), orders)
+    curve = worst_case_curve(mechanism, orders, queries=7, **shape).values
+    assert (7 * exact <= curve).all()
+
+
+def test_laplace_labels_of_many_classes_cost_a_ledger_little_more_than_two() -> None:
+    # Two classes are exact, and ten classes can vote like two, so 3% less than the curve of ten is refuted.
+    orders, sizes = np.array([2.0, 4.0, 8.0, 16.0, 32.0]), {"queries": 100, "teachers": 250}
+    two, ten = (worst_case_curve(LNMax(gamma=0.05), orders, **sizes, classes=k).values for k in (2, 10))
+    assert (two <= ten).all()
+    assert (0.985 * ten[1:] < two[1:]).all()
+    # By pure DP it was almost four times as much at small orders.
+    assert (ten[:2] < 0.28 * 100 * rdp_of_pure_dp(orders[:2], 0.1)).all()
 
 
 @pytest.mark.parametrize("noise", ["laplace", "exponential"])

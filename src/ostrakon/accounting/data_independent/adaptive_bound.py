@@ -211,25 +211,42 @@ def _thinned(family: Family, mechanism: Mechanism, teachers: int) -> Family:
 
 def _of_family(family: Family, *, queries: int, epsilon: float, delta: float, effort: int) -> Profile | None:
     """The profile, on a grid around the smaller of the known epsilon and that of the family's Rényi divergence."""
-    epsilon = min(epsilon, _renyi_curve(family, queries).epsilon(delta=delta)[0])
+    epsilon = min(epsilon, Curve(_ORDERS, renyi_costs(family, _ORDERS, steps=queries)).epsilon(delta=delta)[0])
     grid = grid_for(queries=queries, outcomes=family.p.size, epsilon=epsilon, delta=delta, effort=effort)
     return None if grid is None else compose_adaptively([(family, queries)], grid=grid)
 
 
-def _renyi_curve(family: Family, queries: int) -> Curve:
-    """The largest Rényi divergence of the pairs, times the number of queries."""
+def renyi_costs(family: Family, orders: FloatArray, *, steps: int) -> FloatArray:
+    """A bound on the Rényi divergence of `steps` adaptive steps at each order, shape (orders,); inf means unknown.
+
+    Guarantee: for all pairs that the family covers. Its inequalities hold for every decreasing convex function of
+    Q/P, and the moment of order a is the mean of (Q/P)^(1 - a). Charged errors exceed the rounding of this sum.
+    """
+
+    def moments(p: FloatArray | None, q: FloatArray | None, a: float) -> FloatArray:
+        if p is None or q is None:
+            return np.zeros(1)
+        return np.where(p > 0, np.exp(a * np.log(p) + (1 - a) * np.log(q)), 0.0).sum(axis=-1)
+
+    costs = np.full(len(orders), np.inf)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        for at, a in enumerate(orders.tolist()):
+            pairs = np.concatenate([moments(family.p, family.q, a), moments(family.q, family.p, a)])
+            moment = max(1.0, pairs.max() + moments(family.common_p, family.common_q, a).max())
+            if moment < math.inf:
+                costs[at] = steps * math.log(moment) / (a - 1)
+    return costs
 
-        def moments(p: FloatArray, q: FloatArray, a: float) -> FloatArray:
-            terms = np.where(p > 0, np.exp(a * np.log(p) + (1 - a) * np.log(q)), 0.0)
-            return terms.sum(axis=-1)
 
-        values = []
-        for a in _ORDERS.tolist():
-            common = 0.0
-            if family.common_p is not None and family.common_q is not None:
-                common = float(moments(family.common_p, family.common_q, a))
-            pairs = np.concatenate([moments(family.p, family.q, a), moments(family.q, family.p, a), [0.0]])
-            moment = float(pairs.max()) + common
-            values.append(queries * math.log(moment) / (a - 1) if moment < math.inf else math.inf)
-    return Curve(_ORDERS, np.array(values))
+def label_costs(
+    mechanism: Mechanism, orders: FloatArray, *, queries: int, teachers: int | None, classes: int | None,
+    abstentions: bool,
+) -> FloatArray:  # fmt: skip
+    """The Rényi curve of labels under noise that is not Gaussian, shape (orders,); inf where no family applies.
+
+    Parameters and guarantee are those of `worst_case_curve`. Source: docs/adaptive.md.
+    """
+    family = None
+    if classes is not None and _labels_alone(mechanism):
+        family = label_family(mechanism, teachers=teachers, classes=classes, abstentions=abstentions, close=True)
+    return np.full(len(orders), np.inf) if family is None else renyi_costs(family, orders, steps=queries)

@@ -12,7 +12,7 @@ import numpy as np
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_delta, gaussian_dp_epsilon
 from ostrakon.accounting.composition.pure_dp import pure_dp_epsilon
 from ostrakon.accounting.composition.run import run_epsilon
-from ostrakon.accounting.data_independent.adaptive_bound import BASIS, adaptive_profile
+from ostrakon.accounting.data_independent.adaptive_bound import BASIS, adaptive_profile, label_costs
 from ostrakon.accounting.data_independent.argmax_rdp import argmax_rdp
 from ostrakon.accounting.data_independent.noisy_max import answer_law
 from ostrakon.accounting.data_independent.supremum import joint_supremum, two_class_costs
@@ -171,7 +171,8 @@ def worst_case_curve(
     sizes = _sizes(queries=queries, max_answers=max_answers, teachers=teachers, classes=classes, fewest=1)
     if isinstance(mechanism, StatefulMechanism):
         raise InvalidInput(f"{mechanism.name} must be charged by its run_cost: its queries are tied.")
-    best = np.full(len(orders), np.inf)
+    votes = {name: sizes[name] for name in ("queries", "teachers", "classes")}
+    best = label_costs(mechanism, orders, **votes, abstentions=abstentions)
     for curve, _ in _curves(mechanism, abstentions=abstentions, **sizes):
         # A NaN compares false and so never becomes the bound.
         values = curve(orders)
