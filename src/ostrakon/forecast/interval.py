@@ -1,22 +1,8 @@
 """The uncertainty of a rehearsed accuracy: from repetitions, finite held-out rows and a smaller pool.
 
-Setting. Each of R repetitions plays the whole run on another split of the public rows and gives an accuracy a[r] on h
-held-out rows. The real run is one more draw, on rows of the same kind; its accuracy is to be covered.
-
-Spread. With p the accuracy, a[r] has the variance sigma^2 + b: sigma^2 from run to run (noise, split, pool, records),
-and b = p (1 - p) / h because h rows measured it. The mean of all is off by sigma^2 / R, and by p (1 - p) / D for D
-rows that were ever held out; one more run differs by sigma^2, and by p (1 - p) / T where T rows measure it.
-b is known and sigma is not: with few repetitions the a[r] may look alike by chance. So sigma is averaged over: the
-interval is that of a mixture of Gaussians of variance sigma^2 (1 + 1 / R) + p (1 - p) (1 / D + 1 / T), each weighed by
-how probable the spread of the a[r] is with that sigma, all sigma from 0 to 1/2 (no accuracy spreads more) being
-equally probable before. With many held-out rows that is nearly Student's t of R - 2 degrees of freedom.
-
-A smaller pool. Rehearsals have fewer public rows, and fewer different records behind the private part, than the real
-run. What half of both gives less, g >= 0 (with its own standard error), is taken once more for every doubling that the
-real run is larger: the upper end is raised by so much. Gains shrink as rows grow, so this is generous, and the lower
-end stays: more public rows do not harm.
-
-Source: Gelman 2006, Prior distributions for variance parameters in hierarchical models (uniform on the deviation).
+Below, R is the number of repetitions, sigma the deviation of the accuracy from run to run, p the accuracy, h the rows
+held out by one repetition, D those ever held out, T those that measure the real run, and g what half of the pool gives
+less. Source: docs/mathematics.md P.
 """
 
 from __future__ import annotations

@@ -234,15 +234,9 @@ def gaussian_of_pure(epsilon: float) -> float:
     float
         Rounded upward.
 
-    Notes
-    -----
-    Proof. Randomized response has the least trade-off function of an epsilon-DP mechanism: two straight lines from
-    (0, 1) over (p, p) to (1, 0) with p = 1 / (1 + e^eps). The trade-off function of mu-Gaussian DP is convex, has the
-    same ends, and meets (p, p) at this mu. It lies below its chords, so it lies below both lines.
-
     References
     ----------
-    Dong, Roth and Su 2022, sections 2.2 and 2.3.
+    Dong, Roth and Su 2022, sections 2.2 and 2.3; docs/mathematics.md L.
 
     Examples
     --------

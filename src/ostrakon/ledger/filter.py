@@ -65,18 +65,7 @@ class Filter:
     stay within `failure` and **at least one lane** stays within its cap. Pure epsilons may add up to epsilon in any
     account.
 
-    Proof. *One lane.* Gaussian: a mu_i-Gaussian-DP run is post-processing of N(0, 1) or N(mu_i, 1), so of the increment
-    of a Brownian motion with drift 0 or 1 over a time mu_i^2. While the sum of mu_i^2 is at most mu^2, for any
-    choices, all runs are post-processing of one path up to time mu^2, which is mu-Gaussian-DP (Smith and Thakurta
-    2022). Rényi, at one order a: with L the privacy loss, E_Q exp(a L - (a-1) sum rho_i) stays at most 1 run by run,
-    each rho_i being fixed by what came before; so E_Q exp(a L) <= exp((a-1) rho) where the sum is never above rho
-    (Feldman and Zrnic 2021). The order must not be chosen afterwards, and is not. Pure: losses add, L <= epsilon.
-    *Several lanes.* For each lane j, consider the same analyst, stopped before that lane would pass its cap. As above,
-    P_j(S) <= e^epsilon Q_j(S) + delta_j for every event S. Sort the transcripts by the first lane that is within its
-    cap at the end, into disjoint S_j. On S_j the analyst was never stopped, so P and P_j agree there, and adding over
-    j gives P(S) <= e^epsilon Q(S) + sum of delta_j. *Failures.* Given the past, run i fails with probability at most
-    f_i on both sides. The part of the transcripts without failure has density prod (1 - f_i) <= 1 on both sides, which
-    lessens both terms alike; the rest has probability at most sum f_i <= failure. The shares add up to delta.
+    Proof: docs/mathematics.md L.
 
     Caps are rounded down, costs are rounded upward, and sums are compared as exact fractions.
 

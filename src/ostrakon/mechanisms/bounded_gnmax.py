@@ -57,9 +57,7 @@ class BoundedGNMax(StatefulMechanism):
     change arbitrarily; sqrt(r)/sigma2 when one teacher's votes are removed and the published number of teachers stays.
     This covers `noisy_counts` as well as the answers. The queries are fixed before any vote.
 
-    Proof: a teacher's data decide at most r unit entries of the histograms laid side by side. A change removes at most
-    r entries and adds at most r: at most sqrt(2 r) in L2. A removal adds none: at most sqrt(r). All counts get one draw
-    of Gaussian noise, and everything after that is post-processing.
+    Proof: docs/mathematics.md H.
 
     References
     ----------

@@ -46,8 +46,7 @@ class SummedGNMax(BoundedGNMax):
     Guarantee: all queries together are h sqrt(2 r)/sigma2 Gaussian-DP when one person's data change arbitrarily at
     every owner, and h sqrt(r)/sigma2 when one person is removed.
 
-    Proof: each of h tables moves by at most sqrt(2 r), or sqrt(r), in L2 (`BoundedGNMax`), and their sum by at most the
-    sum of these, which is reached when a person votes alike at all of them.
+    Proof: docs/mathematics.md M.
     """
 
     name: ClassVar[str] = "summed-gnmax"
@@ -95,8 +94,7 @@ class SharedGNMax(SummedGNMax):
     collude nor drop out and a distance of h sqrt(2 r) votes; with "each", for single shares and a distance of sqrt(2 h
     r). When a person is removed, h sqrt(r) and sqrt(h r).
 
-    Proof: subtract from the sum what colluders know; the noise of the others is left. Of tables released side by side,
-    a person moves h, each by at most sqrt(2 r).
+    Proof: docs/mathematics.md M.
 
     References
     ----------

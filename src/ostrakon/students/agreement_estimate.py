@@ -1,61 +1,14 @@
 """How often a student agrees with the private labels, estimated from the released noisy counts.
 
-Setting. Every private record speaks once: for its class, in the cell of the public query nearest to it. c[k, j] are
-the counts of cell k and class j, released as Y = c + Z with independent Gaussian noise Z of standard deviation sigma.
-A student that was taught without cell k says class j on the share s[k, j] of the M[k] public rows of that cell.
+s[k, j] is the share of the public rows of cell k of which a student, taught without that cell, says class j; c[k, j]
+are the private counts, released as Y = c + Z with Gaussian noise. The estimate is that of the sum of s c / n, the
+printed lower end that of an interval that holds whatever the student does within a cell.
 
-Estimand. The agreement by cell, A = sum over k, j of s[k, j] c[k, j], divided by n = sum of c.
-
-Estimator, n known. For any fixed t, sum of (s - t) Y / n + t has the mean A: Z has mean 0 and is independent of s,
-which rests on the counts of other cells (cross-validation). Its variance is sigma^2 sum of (s - t)^2 / n^2, least at
-t = the mean of s = 1 / classes. So a known n makes the noise sd sigma sqrt(K (1 - 1 / classes)) / n for K cells in each
-of which the student says one class, where without it (t = 0) it would be sigma sqrt(K) / n.
-
-Estimator, n unknown (some cells only, or users who speak up to r times each, in r cells). The ratio of sum of s Y to
-sum of Y, with Fieller's interval: all a for which |sum of (s - a) Y| <= z sigma sqrt(sum of (s - a)^2). At a = A the
-left side is Gaussian of just that standard deviation, whatever n is: it covers even where n is small.
-What it is a share of is then votes: a user's vote in a cell is the class that most of its rows there have.
-
-Folds share their noise (each is held out once and teaches the others), so errors of two folds are not independent; they
-are uncorrelated but for the product of two dependences, each through a student. The simulation of
-`benchmarks/estimates.py` shows what that costs.
-
-Public rows as a sample. s is seen on M[k] rows. Where the private rows of a cell are another draw of the same kind, the
-share among them differs by chance; the variance of c[k, said of a row] over the rows of the cell, its noise taken away,
-divided by M[k], is added up over cells, times 1 + (all M) / n for the private draw itself.
-
-Within a cell the counts do not show which records the student is right about. With s the share of the cell's rows that
-are said to be of class j and p the share of its records that have that label, the records that are both are at least
-max(0, s + p - 1) and at most min(s, p) of the cell (Fréchet), and both ends are reached by some data. For any numbers
-v in {0, 1} that do not depend on the noise or on the rows from which s is counted,
-
-    sum of v (s + p - 1)  <=  agreement in the cell,
-
-and the left side is linear in the counts, so that it has an unbiased estimate with known noise. The printed lower end
-is that of its interval. v is chosen as if a first, noisier view of the counts were the truth: Y + 2 sigma W and Y -
-sigma W / 2, with W a standard Gaussian drawn here, are independent, so the second view gives the estimate and loses an
-eighth in standard deviation. Likewise the rows of a cell are cut in two halves at random: s is counted in one, v is
-chosen by the other, and both ways are averaged. A cell is made around its query, so the query itself is left out of s.
-
-No upper end below 1 is printed: the released student is taught all cells and is often better than those of the folds,
-and cells that were made around public rows are purer for these than for private records.
-
-The majority class s has the largest sum of noisy counts, so its noise tends to be positive. Let m be the class with
-the largest exact sum. The low end misses only if the noise of s exceeds z_low standard deviations, which has at most
-the probability of that for any of C classes: C P(Z > z_low). The high end misses, as s is no less than m in noisy and
-no more in exact sums, only if the noise of m is below -z_high standard deviations: P(Z > z_high). Both worst cases do
-not meet: the first needs classes that are alike, where the largest noise is not low, the second one class that leads.
-With P(Z > z_low) = .05 / C and P(Z > z_high) = .05 - .05 / C each alone misses 5% (for two classes, whose noise is
-opposite, both together do), and simulation finds no more between them. The same interval holds the
-agreement of m. If some cells are not held out, s is chosen on other noise as well, and both ends take .025 / C.
-
-Assumption: within a cell, public rows and private records are draws of one law. The released student is
-taken to be at least as good as those of the folds. If private records differ from public rows within cells, the
-interval may miss.
+Assumption: within a cell, public rows and private records are draws of one law. The released student is taken to be at
+least as good as those of the folds.
 
 Guarantee: a function of released counts, public rows and public parameters, so it costs no privacy of its own.
-Source: control variates and Fieller 1954 for ratios; Fréchet 1951 for the bounds on a cell; Leiner et al. 2023 for the
-two views of one noisy number.
+Source: docs/mathematics.md O.
 """
 
 from __future__ import annotations
