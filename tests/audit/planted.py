@@ -213,7 +213,7 @@ BUGS = _table()
 def public_parts_once() -> Iterator[None]:
     """What the audit asks of public numbers alone, worked out once for all audits of a mechanism at a setting."""
     # The package's `audit` is the function.
-    claims, audits = (import_module(f"ostrakon.audit.{name}") for name in ("claims", "audit"))
+    claims, audits = (import_module(f"ostrakon.audit.{name}") for name in ("certify", "audit"))
     names = ("worst_case", "worst_neighbours", "_law_against_claim", "_teachers")
     with ExitStack() as patched:
         for module, name in [(claims, "worst_case_of"), *((audits, name) for name in names)]:

@@ -33,6 +33,7 @@ def test_a_table_a_picture_and_a_sentence(files):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_json(files):
     done = run(files, "--labels", str(files / "labels.txt"), "--at", "data-dependent", "--queries", "10", "--json")
     assert done.exit_code == 0

@@ -125,6 +125,7 @@ def test_a_release_is_verified_against_its_ledger(tables, options):
     refused("or its answers were changed")
 
 
+@pytest.mark.slow
 def test_a_budget_without_a_ledger_has_one_beside_the_data(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=400), "z": rng.normal(size=400)})

@@ -13,6 +13,7 @@ from ostrakon.validation import InvalidInput
 SIZES = {"records": 3000, "pool": 400, "classes": 3}
 
 
+@pytest.mark.slow
 def test_an_offer_is_the_plan_of_a_run():
     asked = Options(queries=30, teachers=150, delta=1e-6)
     names = ["bounded-gnmax", "gnmax"]

@@ -21,6 +21,8 @@ CAP = Filter.create(epsilon=1.0, delta=1e-6)
 FORK = multiprocessing.get_context("fork")
 HOW = {"unit": "record", "relation": "replace"}
 
+both = pytest.mark.parametrize("url", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True)
+
 
 def tenth() -> Cost:
     """A cost of which exactly ten fit."""
@@ -51,6 +53,7 @@ def race(url: str, runs: list[str]) -> dict[str, list[str]]:
     return {fate: sorted(run for run, each in told if each == fate) for _, fate in told}
 
 
+@both
 def test_64_processes_race_for_the_last_epsilon(url):
     Ledger(url).open("data", cap=CAP)
     for number in range(8):
@@ -64,6 +67,7 @@ def test_64_processes_race_for_the_last_epsilon(url):
     assert [each.settled for each in account.spends] == [False] * 8 + [True] * 2
 
 
+@both
 def test_64_processes_that_are_one_run_spend_once(url):
     Ledger(url).open("data", cap=CAP)
     assert race(url, ["the same"] * 64) == {"reserved": ["the same"] * 64}
