@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from ostrakon.features.moments import CONSTANT, WIDTH, MomentMap, scaled_steps, worth_their_noise
+from ostrakon.features.moments import (
+    CONSTANT,
+    FEW_CLASSES,
+    WIDTH,
+    MomentMap,
+    scaled_steps,
+    shared_steps,
+    worth_their_noise,
+)
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
 
@@ -148,3 +156,61 @@ def test_scaled_rows_with_nearness_are_no_longer_than_their_weight_and_none_poin
         assert np.square(rows).sum(axis=1).max() <= weight**2
     together = np.vstack(list(scaled.values()))
     assert (together @ together.T).min() >= 0
+
+
+def tables(steps, classes):
+    """What each row adds to the sums of all classes if it is of each class, (rows, classes, directions * classes)."""
+    shared = np.repeat(shared_steps(steps, classes)[:, :, None], classes, axis=2)
+    added = np.stack([-shared] * classes, axis=1)
+    for label in range(classes):
+        added[:, label, :, label] += steps
+    return added.reshape(len(steps), classes, -1)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4, 10, FEW_CLASSES])
+@pytest.mark.parametrize(("features", "most"), [(2, None), (6, None), (300, 40)])
+def test_centred_rows_are_at_most_as_far_apart_as_two_votes(features, most, classes):
+    public = RNG.normal(size=(50, features))
+    known = MomentMap.of(public, most=most, classes=classes)
+    direction = RNG.normal(size=(6, features))
+    rows = np.vstack([known.centre + 1e9 * direction, known.centre - 1e9 * direction, known.centre[None]])
+    added = tables(known.steps(rows), classes)
+    everything = added.reshape(-1, added.shape[2])
+    squares = np.square(everything).sum(axis=1)
+    distances = squares[:, None] + squares - 2 * everything @ everything.T
+    assert distances.max() <= 2 * STEPS**2
+    assert squares.max() <= STEPS**2
+    # Both kinds of pairs use nearly all of it: opposite rows of one class, unless the constant has its least share, and
+    # equal rows of two classes.
+    if classes > 2:
+        assert np.square(added[0, 0] - added[6, 0]).sum() > 0.9 * 2 * STEPS**2
+    assert np.square(added[0, 0] - added[0, 1]).sum() > 0.9 * 2 * STEPS**2
+    # Uncentred features of that length would break the bound.
+    plain = known.steps(rows)[:, 1:]
+    assert np.square(plain[0] - plain[6]).sum() > 2 * STEPS**2 or features == 300
+
+
+def test_centred_features_are_longer_the_fewer_classes_there_are():
+    plain = MomentMap.of(PUBLIC).longest
+    for classes, gain in ((2, 1.5), (3, 1.5), (4, 4 / 3), (10, 10 / 9)):
+        assert (MomentMap.of(PUBLIC, classes=classes).longest / plain) ** 2 == pytest.approx(gain, rel=0.01)
+    assert MomentMap.of(PUBLIC, classes=FEW_CLASSES + 1).classes is None
+    assert MomentMap.of(PUBLIC, classes=5, centres=PUBLIC[:9]).classes is None
+    assert MomentMap.of(RNG.normal(size=(3, 15_000)), classes=10).classes is None
+
+
+def test_what_all_classes_share_is_a_part_rounded_to_the_nearest_step():
+    steps = np.arange(-50, 51)[:, None]
+    for classes in (2, 3, 7):
+        assert np.abs(shared_steps(steps, classes) - steps / classes).max() <= 0.5
+    # In integers: at sizes at which doubles are no longer exact, too.
+    assert shared_steps(np.array([[2**60 + 1]]), 2).item() == 2**59 + 1
+
+
+def test_a_centred_row_that_is_too_long_is_refused(monkeypatch):
+    known = MomentMap.of(PUBLIC, classes=3)
+    rows = known.of_rows(PUBLIC[:1])
+    rows[0, 1:] = known.longest
+    monkeypatch.setattr(MomentMap, "of_rows", lambda self, features: np.repeat(rows, len(features), axis=0))
+    with pytest.raises(InvalidInput, match="bounded length"):
+        known.steps(PUBLIC[:2])

@@ -113,10 +113,10 @@ def test_the_release_holds_the_sums_of_features(task, tmp_path):
     table = np.array(rows, float)
     np.testing.assert_array_equal(table[:, 0], np.arange(len(outcome.answers.moments)))
     np.testing.assert_array_equal(table[:, 1:], outcome.answers.moments)
-    # Steps of 1/1024, as drawn once; the first direction counts the 600 records.
+    # Steps of 1/1024, as drawn once; what the records add to one class they take from all.
     assert (table[:, 1:] * 1024 == np.rint(table[:, 1:] * 1024)).all()
     noise = 3**0.5 * outcome.plan.mechanism.moment_noise
-    assert abs(table[0, 1:].sum() - 600 * 724 / 1024) < 5 * noise
+    assert np.abs(table[:, 1:].sum(axis=1)).max() < 5 * noise
     assert "noisy_moments.csv" in json.loads((release / "manifest.json").read_text())["files"]
     card = (release / "model_card.md").read_text()
     assert "`noisy_moments.csv`" in card
@@ -383,7 +383,7 @@ def test_a_run_with_moments_costs_both_tables_and_goes_on_with_the_same_draws(ta
     kept = np.load(tmp_path / "run" / "private" / "votes.npy")
     directions = len(kept) - len(first.queries)
     assert first.answers.moments.shape == (directions, 3)
-    assert kept[len(first.queries) :].sum(axis=1)[0] == 600 * 724
+    assert np.abs(kept[len(first.queries) :].sum(axis=1)).max() <= 600 * 3 / 2
     (tmp_path / "run" / "private" / "votes.npy").unlink()
     again = run(tmp_path / "run", task, recipe)
     np.testing.assert_array_equal(again.answers.moments, first.answers.moments)

@@ -136,7 +136,7 @@ def sealed(folder):
         ("labels.csv", lambda text: text.replace(",yes,", ",maybe,"), "another one"),
         ("statement.json", lambda text: text.replace('"teachers": 1200', '"teachers": "1200"'), "statement"),
         ("statement.json", lambda text: text.replace('"queries": ', '"queries": 1'), "noisy counts"),
-        ("refit.json", lambda text: text.replace("ostrakon-refit/1", "x"), "schema"),
+        ("refit.json", lambda text: text.replace("ostrakon-refit/2", "x"), "schema"),
         ("refit.json", lambda text: text.replace('"seed"', '"sead"'), "as a run wrote it"),
     ],
 )

@@ -46,6 +46,20 @@ def test_the_penalty_grows_with_the_noise():
     assert strong.score(X, y) > 0.8 * MomentLogistic().fit_moments(X, released()).score(X, y)
 
 
+@pytest.mark.parametrize("sigma", [1e-3, 20.0])
+def test_centred_sums_without_noise_teach_the_same(sigma):
+    centred = MomentMap.of(X, classes=3)
+    said = centred.of_rows(X)
+    plain = np.stack([said[y == label].sum(axis=0) for label in range(3)], axis=1)
+    exact = plain - plain.mean(axis=1, keepdims=True)
+    moments = ReleasedMoments(sums=exact, sigma=sigma, records=len(X), directions=centred)
+    found = MomentLogistic().fit_moments(X, Released(queries=np.arange(0), counts=np.empty((0, 3)), moments=moments))
+    # The weights of a feature are penalized alike, whatever the length of features.
+    peer = MomentLogistic().fit_moments(X, released(sigma=sigma))
+    np.testing.assert_allclose(found.predict_proba(X), peer.predict_proba(X), atol=0.01)
+    np.testing.assert_allclose(moments.totals, plain[0], rtol=1e-12)
+
+
 class Two(BaseEstimator):
     """A student that has met the classes 0 and 2 alone."""
 
@@ -68,7 +82,7 @@ def test_a_vote_is_the_mean_of_both_and_knows_classes_that_the_other_does_not():
 
 def test_both_leave_as_onnx_and_say_the_same(tmp_path):
     other = NoisyCountStudent(representation="raw", random_state=0)
-    few, near = MomentMap.of(X, most=2), MomentMap.of(X, centres=X[:40])
+    few, near = MomentMap.of(X, most=2, classes=3), MomentMap.of(X, centres=X[:40])
     for name, student, directions in (
         ("linear", MomentLogistic(), DIRECTIONS),
         ("few", MomentLogistic(), few),

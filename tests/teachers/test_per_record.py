@@ -155,3 +155,24 @@ def test_one_unit_moves_the_moments_by_no_more_than_root_two(unit):
             other = collect_per_record([(owners, rows, labels)], QUERIES, classes=4, units=900, moments=known)
             moved = max(moved, float(np.square(other.moments.counts - whole).sum()) ** 0.5 / STEPS)
     assert 1.3 < moved <= 2**0.5
+
+
+def test_centred_sums_are_the_plain_ones_less_a_part_that_all_classes_share():
+    known = MomentMap.of(QUERIES, classes=4)
+    steps = known.steps(X)
+    plain = np.stack([steps[y == label].sum(axis=0) for label in range(4)], axis=1)
+    records = collect_per_record([(np.arange(900), X, y)], QUERIES, classes=4, units=900, moments=known)
+    shared = plain[:, :1] - records.moments.counts[:, :1]
+    assert np.array_equal(plain - records.moments.counts, np.repeat(shared, 4, axis=1))
+    np.testing.assert_allclose(shared[:, 0], steps.sum(axis=0) / 4, atol=0.5 * 900)
+    users = collect_per_record([(OWNERS, X, y)], QUERIES, classes=4, units=40, moments=known)
+    alone = [
+        collect_per_record([(OWNERS[mine], X[mine], y[mine])], QUERIES, classes=4, units=1, moments=known)
+        for mine in (owner == OWNERS for owner in range(40))
+    ]
+    assert np.array_equal(users.moments.counts, sum(one.moments.counts for one in alone))
+    for classes, weights in ((3, ()), (4, (1024,))):
+        with pytest.raises(InvalidInput, match="centred over"):
+            collect_per_record(
+                [(np.arange(900), X, y)], QUERIES, classes=classes, units=900, moments=known, weights=weights
+            )

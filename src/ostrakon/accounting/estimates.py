@@ -68,7 +68,8 @@ class Agreement:
             raise InvalidInput(f"An estimate must lie from 0 to 1 and in order, got {numbers}.")
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, in four decimals; the interval is rounded outwards."""
+        """Plain values for JSON, in four decimals; the interval is rounded outwards, but for what four decimals are."""
+        low, high = (round(end * 1e4, 6) for end in (self.low, self.high))
         return {
             "kind": self.kind,
             "of": self.of,
@@ -76,8 +77,8 @@ class Agreement:
             "counted": self.counted,
             "share": round(self.share, 4),
             "sd": round(self.sd, 4),
-            "low": math.floor(self.low * 1e4) / 1e4,
-            "high": math.ceil(self.high * 1e4) / 1e4,
+            "low": math.floor(low) / 1e4,
+            "high": math.ceil(high) / 1e4,
             "confidence": CONFIDENCE,
         }
 

@@ -30,6 +30,12 @@ distances of the public rows from their second nearest centre. Chosen on Banking
 """
 
 
+LEAST_CONSTANT = 0.25
+"""Least share of the constant in the squared length of a row that is centred over the classes. Chosen on seven tables
+of two classes: see benchmarks/README.md.
+"""
+
+
 def worth_their_noise(records: int, noise: float) -> int:
     """The number of principal directions of the features to sum with this noise per sum: a public number.
 
@@ -43,14 +49,27 @@ def worth_their_noise(records: int, noise: float) -> int:
     return max(FEWEST, round(DIRECTIONS * math.sqrt(ratio)))
 
 
+def is_centred(classes: int, directions: int) -> bool:
+    """Whether rows without levels of consent are centred over so many classes.
+
+    Of many classes the features would gain little length, and of very many directions the rounding would take it.
+    """
+    return classes <= FEW_CLASSES and 16 * classes * directions <= STEPS**2
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MomentMap:
     """From features to directions: a constant, the difference from the public mean, clipped at a public length, and,
     where there are centres, the nearness to each of them.
 
+    A row adds its directions to the sums of its class. If the map is centred over the classes (`classes`), it also
+    takes the part 1 / classes of them from the sums of every class. A linear student needs no more than these
+    differences, two rows are nearer to each other, and so the features may be longer at the same price.
+
     centre: public mean, (features,). axes: the kept directions, as orthonormal columns, (features, kept); None
     for all features unchanged. radius: the length at which differences are clipped; above 0. centres: public rows,
-    (centres, features); None for none. width: squared width of the nearness; above 0.
+    (centres, features); None for none. width: squared width of the nearness; above 0. classes: number of classes over
+    which rows are centred, at least 2, without centres; None: they are not.
     Made by `MomentMap.of`. Guarantee: a function of public features alone.
     """
 
@@ -59,13 +78,22 @@ class MomentMap:
     axes: FloatArray | None = None
     centres: FloatArray | None = None
     width: float = 1.0
+    classes: int | None = None
 
     @classmethod
-    def of(cls, public: ArrayLike, *, most: int | None = None, centres: ArrayLike | None = None) -> Self:
+    def of(
+        cls,
+        public: ArrayLike,
+        *,
+        most: int | None = None,
+        centres: ArrayLike | None = None,
+        classes: int | None = None,
+    ) -> Self:
         """Of the features of public rows, (rows, features): their mean, and the median length from there.
 
         most: of more features than that, as many principal components are kept; None keeps all. centres: at least two
-        of the public rows, (centres, features), to which every row then has a nearness; None for none.
+        of the public rows, (centres, features), to which every row then has a nearness; None for none. classes: over
+        which rows are centred if `is_centred`; None for not.
         Errors: `InvalidInput` for features that are not finite, too many of them (beyond 2,000,000), or no rows.
         """
         points = np.asarray(public, np.float64)
@@ -79,7 +107,11 @@ class MomentMap:
         lengths = np.sqrt(np.square(away).sum(axis=1))
         known = cls(centre=centre, radius=max(float(np.median(lengths)), 1e-12), axes=axes)
         if centres is None:
-            return known
+            return (
+                known
+                if classes is None or not is_centred(classes, known.directions)
+                else replace(known, classes=classes)
+            )
         chosen = np.asarray(centres, np.float64)
         second = np.partition(_squared_distances(points, chosen), 1, axis=1)[:, 1]
         return replace(known, centres=chosen, width=max(WIDTH * float(np.median(second)), 1e-12))
@@ -97,12 +129,30 @@ class MomentMap:
     @property
     def constant(self) -> float:
         """Every row's first direction, in votes, a whole number of steps."""
+        if self.classes is not None:
+            share = max(LEAST_CONSTANT, (self.classes - 2) / (2 * (self.classes - 1)))
+            return math.isqrt(int(share * self._spared)) / STEPS
         return (CONSTANT if self.centres is None else round(CONSTANT * math.sqrt(1 - OF_NEARNESS))) / STEPS
 
     @property
     def longest(self) -> float:
         """Maximum length of the features or components, in votes, before rounding."""
-        return _room(round(self.constant * STEPS), self.linear) / STEPS
+        return _room(math.sqrt(self._most_squared), self.linear) / STEPS
+
+    @property
+    def _spared(self) -> float:
+        """Squared length of a vote, in steps, less what rounding may take of it where rows are centred."""
+        assert self.classes is not None
+        return STEPS**2 - self.classes * self.directions / 2
+
+    @property
+    def _most_squared(self) -> int:
+        """Maximum squared length of the features or components, in steps."""
+        constant = round(self.constant * STEPS)
+        if self.classes is None:
+            return constant**2
+        # Rows of one class are at most 2 longest apart, of two classes sqrt(2 (constant^2 + longest^2)).
+        return int(min(self._spared * self.classes / (2 * (self.classes - 1)), self._spared - constant**2))
 
     @property
     def nearest(self) -> float:
@@ -139,21 +189,23 @@ class MomentMap:
 
         Guarantee: the first is a public constant, the features or components together have at most that length, no
         nearness is negative, and the whole has at most the length of one vote, so no two rows have a negative product.
-        They depend on the row alone, to the last bit.
+        Where rows are centred the features may be longer, and what two rows add to all sums is at most sqrt(2) votes
+        apart. They depend on the row alone, to the last bit.
         Errors: `InvalidInput` for features that are not finite.
         """
+        constant = round(self.constant * STEPS)
         steps = bounded_steps(
             self.of_rows,
             features,
             scale=STEPS,
             columns=self.directions,
-            longest_squared=2 * CONSTANT**2,
+            longest_squared=2 * CONSTANT**2 if self.centres is not None else constant**2 + self._most_squared,
             near=(self.centre, self.radius),
         )
         if self.centres is not None:
             features_alone = steps[:, 1 : 1 + self.linear]
             longest = np.einsum("rd,rd->r", features_alone, features_alone).max(initial=0)
-            if longest > round(self.constant * STEPS) ** 2 or steps[:, 1 + self.linear :].min(initial=0) < 0:
+            if longest > self._most_squared or steps[:, 1 + self.linear :].min(initial=0) < 0:
                 raise InvalidInput("The features of a private row must have a direction of bounded length.")
         return steps
 
@@ -195,6 +247,19 @@ def bounded_steps(
     if len(whole_steps) and int(np.einsum("rd,rd->r", whole_steps, whole_steps).max()) > longest_squared:
         raise InvalidInput("The features of a private row must have a direction of bounded length.")
     return whole_steps
+
+
+def shared_steps(steps: IntArray, classes: int) -> IntArray:
+    """What centred rows with `steps` take from the sums of every class, in whole steps: the part 1 / classes, rounded.
+
+    The rounding is the same for all classes, so it is no part of the differences between them: it adds at most
+    classes * directions / 4 to the squared length of what a row adds, and at most four times that to the squared
+    distance of two rows.
+
+    >>> shared_steps(np.array([[5, -5, 6, 2]]), 4).tolist()
+    [[1, -1, 2, 1]]
+    """
+    return (2 * steps + classes) // (2 * classes)
 
 
 def scaled_steps(steps: IntArray, weight: int) -> IntArray:

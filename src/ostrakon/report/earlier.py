@@ -19,7 +19,7 @@ from ostrakon.run.refit import EarlierRelease
 from ostrakon.run.steps import FinishedRun
 from ostrakon.validation import InvalidInput
 
-_SCHEMA = "ostrakon-refit/1"
+_SCHEMA = "ostrakon-refit/2"
 
 
 def write_recipe(

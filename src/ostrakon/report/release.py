@@ -255,12 +255,12 @@ def _asked(outcome: FinishedRun) -> list[Any]:
 def moments_csv(outcome: FinishedRun) -> str:
     """The noisy sums of features, where the mechanism releases them: a line per direction, a column per class.
 
-    direction: 0 is the constant that every record (or user) adds to its class, 724/1024 vote (397/1024 where nearness
-    to queries is summed, too); the others are those of `ostrakon.features.moments.MomentMap`, a function of the public
-    rows. Of a quantity the numbers are, line after line, sums of features times it (`ostrakon.features.sums.SumMap`),
-    of several labels a number for each (`ostrakon.features.labels.LabelMap`). Of a run without public rows they are,
-    line after line, counts of the cells of all pairs of columns (`ostrakon.features.cells.PairMap`). Numbers are exact:
-    steps of 1/1024 vote.
+    direction: 0 is the constant of `ostrakon.features.moments.MomentMap`, which says what every record (or user) adds
+    to its class and takes from all classes; the others are its features, a function of the public rows. Of a quantity
+    the numbers are, line after line, sums of features times it (`ostrakon.features.sums.SumMap`), of several labels a
+    number for each (`ostrakon.features.labels.LabelMap`). Of a run without public rows they are, line after line,
+    counts of the cells of all pairs of columns (`ostrakon.features.cells.PairMap`). Numbers are exact: steps of 1/1024
+    vote.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

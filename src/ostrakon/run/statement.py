@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ostrakon.accounting.adjacent import Adjacent
+from ostrakon.features.moments import is_centred
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.stages.estimates import estimates_of, warnings_of
@@ -217,10 +218,13 @@ def _cell_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
 def _moment_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
     if answers.moments is None or task.domain is not None:
         return ()
+    centred = ""
+    if not plan.levels and is_centred(plan.classes, len(answers.moments)):
+        centred = f" and took 1/{plan.classes} of them from the sums of every class"
     return (
         f"Besides its vote, every {task.private.unit} added its features, scaled to a length of at most one vote, to "
-        f"the {len(answers.moments)} sums of its class. The sums were released with Gaussian noise of standard "
-        f"deviation {plan.mechanism.moment_noise:.4g} votes. The guarantee covers votes and sums together.",
+        f"the {len(answers.moments)} sums of its class{centred}. The sums were released with Gaussian noise of "
+        f"standard deviation {plan.mechanism.moment_noise:.4g} votes. The guarantee covers votes and sums together.",
     )
 
 

@@ -152,7 +152,7 @@ def class_shares(released: Released) -> FloatArray:
     """
     moments = released.moments
     if moments is not None and isinstance(moments.directions, MomentMap):
-        totals, noise = moments.sums[0], moments.sigma
+        totals, noise = moments.totals, moments.sigma
     else:
         totals, noise = released.counts.sum(axis=0), float(released.sigma2 or 1.0) * len(released.counts) ** 0.5
     known = np.maximum(totals, noise / 2)

@@ -39,6 +39,14 @@ class ReleasedMoments:
     records: int
     directions: MomentMap | PairMap | SumMap | LabelMap
 
+    @property
+    def totals(self) -> FloatArray:
+        """The noisy sums of the constant of a `MomentMap`, (classes,): they are in proportion to the classes' sizes."""
+        assert isinstance(self.directions, MomentMap)
+        classes = self.directions.classes
+        shared = 0.0 if classes is None else self.records * self.directions.constant / classes
+        return self.sums[0] + shared
+
 
 class MomentLogistic(ClassifierMixin, BaseEstimator):
     """Logistic regression that has seen no labelled row: public rows, and the noisy sums of private ones by class.
@@ -65,8 +73,11 @@ class MomentLogistic(ClassifierMixin, BaseEstimator):
         moments: ReleasedMoments | None = released.moments
         if moments is None or not isinstance(moments.directions, MomentMap):
             raise InvalidInput(NEEDS_MOMENTS)
-        penalty = positive("penalty", self.penalty) * moments.sigma
         directions = moments.directions
+        penalty = positive("penalty", self.penalty) * moments.sigma
+        if directions.classes is not None:
+            # The same for the weights of a feature, however long features are.
+            penalty *= 2 * directions.longest**2
         rows = directions.of_rows(X)
         weight = moments.records / len(rows)
         shape = moments.sums.shape

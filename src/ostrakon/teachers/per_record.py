@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from ostrakon.data.object_store import AnyPath
 from ostrakon.features.labels import LabelMap
-from ostrakon.features.moments import MomentMap, scaled_steps
+from ostrakon.features.moments import MomentMap, scaled_steps, shared_steps
 from ostrakon.features.nearest import nearest
 from ostrakon.features.sums import SumMap, quantity_steps, rounded_product
 from ostrakon.progress import Report, reporting
@@ -159,6 +159,11 @@ class _Asked:
                 f"queries must be finite features of shape (queries, features), got {np.shape(queries)}."
             )
         self.classes, self.moments, self.weights = classes, moments, np.asarray(weights, np.int64)
+        centred = moments.classes if isinstance(moments, MomentMap) else None
+        if centred is not None and (len(self.weights) or centred != classes):
+            raise InvalidInput(
+                f"Sums that are centred over {centred} classes are for {centred} classes without levels of consent."
+            )
 
     def nothing(self) -> _Said:
         """The contributions of no unit."""
@@ -195,7 +200,8 @@ class _Asked:
         counts = np.bincount(where * self.classes + what, minlength=shape[0] * shape[1]).reshape(shape)
         if steps is None:
             return _Said(counts, None, everyone)
-        return _Said(counts, moments_said(whose, steps, label, classes=self.classes), everyone)
+        centred = isinstance(self.moments, MomentMap) and self.moments.classes is not None
+        return _Said(counts, moments_said(whose, steps, label, classes=self.classes, centred=centred), everyone)
 
     def _weighted(
         self, features: Any, whose: IntArray, everyone: int, nearest_query: IntArray, given: IntArray
@@ -319,7 +325,9 @@ def contributions(
     return kept[:, 1], kept[:, 2]
 
 
-def moments_said(owners: IntArray, steps: IntArray, labels: IntArray, *, classes: int) -> IntArray:
+def moments_said(
+    owners: IntArray, steps: IntArray, labels: IntArray, *, classes: int, centred: bool = False
+) -> IntArray:
     """The sum of the features of the owners, by the class that most rows of an owner have.
 
     Parameters
@@ -333,6 +341,8 @@ def moments_said(owners: IntArray, steps: IntArray, labels: IntArray, *, classes
         The class of every row.
     classes : int
         Number of classes.
+    centred : bool
+        Whether every owner takes a part of what it adds from the sums of every class (`shared_steps`).
 
     Returns
     -------
@@ -346,13 +356,15 @@ def moments_said(owners: IntArray, steps: IntArray, labels: IntArray, *, classes
     [[10, 10], [2, 1]]
     """
     whose, everyone = _numbered(owners)
-    if everyone == len(whose):
-        return _summed(labels, steps, classes).T
-    said, often = _counted(whose, labels)
-    said, _ = _ordered(said, often, by=(said[:, 1], -often, said[:, 0]))
-    chosen = said[_begins(said[:, :1])][:, 1]
-    own = labels == chosen[whose]
-    return _summed(chosen, _means(whose[own], steps[own], everyone), classes).T
+    chosen, added = labels, steps
+    if everyone < len(whose):
+        said, often = _counted(whose, labels)
+        said, _ = _ordered(said, often, by=(said[:, 1], -often, said[:, 0]))
+        chosen = said[_begins(said[:, :1])][:, 1]
+        own = labels == chosen[whose]
+        added = _means(whose[own], steps[own], everyone)
+    sums = _summed(chosen, added, classes).T
+    return sums - shared_steps(added, classes).sum(axis=0)[:, None] if centred else sums
 
 
 def quantities(

@@ -188,7 +188,7 @@ def moment_map(plan: Plan, view: View, queries: IntArray) -> MomentMap | SumMap 
     """Which sums of features a plan's mechanism releases, from the features of the public rows; None where it has none.
 
     By class, as many directions as are worth their noise, which is public; of embeddings and many classes, nearness to
-    the queries, too.
+    the queries, too. Few classes are centred, unless records have levels of consent.
     """
     noise = plan.mechanism.moment_noise
     if isinstance(plan.mechanism, LabelsGNMax):
@@ -200,7 +200,8 @@ def moment_map(plan: Plan, view: View, queries: IntArray) -> MomentMap | SumMap 
         return None
     many = view.embedded and plan.classes > FEW_CLASSES
     centres = view.public[queries[:MOST_PER_RECORD]] if many else None
-    return MomentMap.of(view.public, most=worth_their_noise(plan.teachers, noise), centres=centres)
+    classes = None if plan.levels else plan.classes
+    return MomentMap.of(view.public, most=worth_their_noise(plan.teachers, noise), centres=centres, classes=classes)
 
 
 def table_of(votes: Votes) -> IntArray:
