@@ -50,7 +50,7 @@ def test_an_interval_that_was_rounded_stays_as_it_is():
     """A refit reads it again; 0.3364 * 10,000 is 3363.9999999999995 in doubles."""
     for step in range(10_001):
         end = step / 1e4
-        said = Agreement(of="student", against="x", counted="x", share=0.5, sd=0.1, low=end, high=end).as_dict()
+        said = Agreement(of="student", against="x", counted="x", share=end, sd=0.1, low=end, high=end).as_dict()
         assert (said["low"], said["high"]) == (end, end)
-    wide = Agreement(of="student", against="x", counted="x", share=0.5, sd=0.1, low=0.33649, high=0.50001).as_dict()
+    wide = Agreement(of="student", against="x", counted="x", share=0.4, sd=0.1, low=0.33649, high=0.50001).as_dict()
     assert (wide["low"], wide["high"]) == (0.3364, 0.5001)
