@@ -179,7 +179,7 @@ def test_balanced_decisions_find_the_rare_class():
 
 
 def test_an_objective_needs_counts_and_a_name():
-    with pytest.raises(InvalidInput, match="objective must be one of accuracy, balanced, log-loss, ordered, got 'recall'"):
+    with pytest.raises(InvalidInput, match="one of accuracy, balanced, log-loss, ordered, got 'recall'"):
         fitted("recall")
     X, y = rare(300, 0)
     model = PATEClassifier(mechanism="gnmax", n_teachers=20, classes=[0, 1], objective="balanced")
