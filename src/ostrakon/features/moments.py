@@ -50,7 +50,9 @@ def worth_their_noise(records: int, noise: float) -> int:
 
 
 def is_centred(classes: int, directions: int) -> bool:
-    """Whether rows without levels of consent are centred over so many classes.
+    """Whether rows without levels of consent are centred over the classes.
+
+    classes, directions: how many there are.
 
     Of many classes the features would gain little length, and of very many directions the rounding would take it.
     """
@@ -252,7 +254,7 @@ def bounded_steps(
 def shared_steps(steps: IntArray, classes: int) -> IntArray:
     """What centred rows with `steps` take from the sums of every class, in whole steps: the part 1 / classes, rounded.
 
-    The rounding is the same for all classes, so it is no part of the differences between them: it adds at most
+    The rounding is the same for all classes, so differences between them have none of it. It adds at most
     classes * directions / 4 to the squared length of what a row adds, and at most four times that to the squared
     distance of two rows.
 
