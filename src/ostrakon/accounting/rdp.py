@@ -95,6 +95,13 @@ class Curve:
         tuple of float
             (epsilon, the order that gives it).
         """
+        eps = self.epsilons(delta=delta, conversion=conversion)
+        best = int(np.argmin(eps))
+        # A conversion can give less than 0; (0, delta) already holds then.
+        return max(0.0, float(eps[best])), float(self.orders[best])
+
+    def epsilons(self, *, delta: float, conversion: Conversion = "cks") -> FloatArray:
+        """What each order gives by itself, shape (K,); less than 0 where (0, delta) holds."""
         delta = fraction("delta", delta)
         a, r = self.orders, self.values
         if conversion == "cks":
@@ -104,10 +111,7 @@ class Curve:
             eps = size = r - math.log(delta) / (a - 1)
         else:
             raise InvalidInput(f"conversion must be 'cks' or 'mironov', got {conversion!r}.")
-        eps = eps + _ROUNDING * size
-        # A conversion can give less than 0; (0, delta) already holds then.
-        best = int(np.argmin(eps))
-        return max(0.0, float(eps[best])), float(a[best])
+        return eps + _ROUNDING * size
 
 
 def require_orders(orders: ArrayLike) -> FloatArray:

@@ -37,6 +37,8 @@ classes, which share the votes.
 LEAST_SIGNAL_TO_NOISE = 2
 """The same if there would be fewer than ten queries for a class."""
 FEWEST_PER_RECORD = 2
+_ENOUGH = 0.02
+"""How near the price of the default number of queries comes to epsilon; the noise is then fitted to it."""
 
 
 def default_teachers(units: int) -> int:
@@ -104,7 +106,7 @@ def default_size(
         def priced(noise: float) -> float:
             return cost(_more(answers, noise, highest), **sizes)
 
-        answers = _more(answers, tightened(priced, epsilon, 1.0), highest)
+        answers = _more(answers, tightened(priced, epsilon, 1.0, near=_ENOUGH), highest)
     return size(answers)
 
 

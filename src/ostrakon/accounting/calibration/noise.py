@@ -114,11 +114,11 @@ def calibrate(
     return result
 
 
-def tightened(cost: Callable[[float], float], epsilon: float, factor: float) -> float:
+def tightened(cost: Callable[[float], float], epsilon: float, factor: float, *, near: float = _NEAR) -> float:
     """The least factor within `epsilon` of a cost that takes seconds, from one that is known to be within it.
 
     Guarantee: the cost was computed at the result and is at most epsilon, unless the result is `factor` itself; it
-    stops within 0.5% of epsilon.
+    stops within `near` of epsilon, relative to it.
     """
     # The noise as given is often right: the number of queries was chosen for it.
     aim, power, within = (1.0 if _GUESS**2 * factor < 1 < factor else factor * _GUESS), 1.0, factor
@@ -130,7 +130,7 @@ def tightened(cost: Callable[[float], float], epsilon: float, factor: float) -> 
             break
         if value <= epsilon:
             within = aim
-            if value >= epsilon * (1 - _NEAR):
+            if value >= epsilon * (1 - near):
                 break
         else:
             over = aim
@@ -138,7 +138,7 @@ def tightened(cost: Callable[[float], float], epsilon: float, factor: float) -> 
             slope = math.log(value / before[1]) / math.log(before[0] / aim)
             power = min(max(slope, 0.5), 4.0)
         before = aim, value
-        aim *= (value / (epsilon * (1 - _NEAR / 2))) ** (1 / power)
+        aim *= (value / (epsilon * (1 - near / 2))) ** (1 / power)
         if not over < aim < within * (1 - 1e-5):
             aim = within - (within - over) / 8
     return within

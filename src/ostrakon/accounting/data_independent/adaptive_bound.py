@@ -14,6 +14,7 @@ from ostrakon.accounting.composition.adaptive import RELATIVE_ERROR, Family, Gri
 from ostrakon.accounting.data_independent.checked_labels import compose_labels
 from ostrakon.accounting.data_independent.label_families import label_family
 from ostrakon.accounting.data_independent.noisy_max import answer_law
+from ostrakon.accounting.data_independent.supremum import two_class_law
 from ostrakon.accounting.data_independent.three_outcomes import (
     ABSOLUTE_ERROR,
     every_nth_pair,
@@ -77,8 +78,7 @@ def two_class_family(mechanism: Mechanism, *, teachers: int) -> Family | None:
     teachers = whole("teachers", teachers, at_least=1)
     if not _labels_alone(mechanism):
         return None
-    first = np.arange(teachers + 1)
-    law = np.exp(mechanism.log_probabilities(Votes(np.column_stack([first, teachers - first]))))
+    law = np.exp(two_class_law(mechanism, teachers))
     # If classes are treated alike, the exchange of n and n + 1 votes is already a pair of the list.
     mirrored = law[::-1][:, [1, 0, 2]]
     alike = np.allclose(law, mirrored, rtol=RELATIVE_ERROR / 100, atol=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -91,6 +93,15 @@ def joint_supremum(law: AnswerLaw, orders: ArrayLike, *, abstentions: bool = Fal
     return best if not len(left) else np.maximum(best, costs(left).max(axis=1))
 
 
+@functools.lru_cache(maxsize=64)
+def two_class_law(mechanism: Mechanism, teachers: int) -> FloatArray:
+    """Log probabilities of both labels and of no answer where n = 0 .. teachers vote for the first of two classes."""
+    first = np.arange(teachers + 1)
+    law = mechanism.log_probabilities(Votes(np.column_stack([first, teachers - first])))
+    law.setflags(write=False)
+    return law
+
+
 def two_class_costs(mechanism: Mechanism, orders: ArrayLike, *, teachers: int) -> FloatArray:
     """The exact cost of one query at every histogram (n, teachers - n), shape (K, teachers + 1).
 
@@ -100,8 +111,7 @@ def two_class_costs(mechanism: Mechanism, orders: ArrayLike, *, teachers: int) -
     Source: docs/mathematics.md A and B.
     """
     a, teachers = require_orders(orders), whole("teachers", teachers, at_least=1)
-    first = np.arange(teachers + 1)
-    law = mechanism.log_probabilities(Votes(np.column_stack([first, teachers - first])))
+    law = two_class_law(mechanism, teachers)
     here, there = law[:-1], law[1:]
     with np.errstate(invalid="ignore", over="ignore"):
         cost = np.maximum(_divergence(here, there, a), _divergence(there, here, a))

@@ -24,8 +24,10 @@ from ostrakon.votes import Votes
 
 GAUSSIAN = "Gaussian DP, exact composition"
 JOINT, EXACT = "the joint supremum of check and label", "the exact supremum over two-class votes"
-_MORE = 1.2
-"""How much larger the Rényi bound of check and label together may be than that of each apart, to be tried."""
+_MORE, _LITTLE_MORE = 1.2, 1.06
+"""How much larger the Rényi bound of check and label together may be than that of each apart, to be tried; and from
+where on each apart is tried, too, with three classes or more.
+"""
 
 __all__ = ["gaussian_dp_delta", "gaussian_dp_epsilon", "worst_case"]
 
@@ -138,7 +140,7 @@ def worst_case_at(
                 mechanism, **sizes, abstentions=abstentions, capped=capped, epsilon=centre[0].epsilon,
                 delta=centre[0].delta, effort=effort,
             )
-            for capped in _capped(mechanism, centre)
+            for capped in _capped(mechanism, centre, two=sizes["classes"] == 2)
         ]  # fmt: skip
         epsilons = [profile.epsilon(delta) for profile in profiles if profile is not None]
         epsilon = min((one for one in epsilons if one >= 0), default=math.inf)
@@ -233,11 +235,11 @@ def _whole_run(mechanism: Mechanism) -> str:
     return f"the whole run of {mechanism.name}"
 
 
-def _capped(mechanism: Mechanism, known: list[WorstCase]) -> list[bool]:
+def _capped(mechanism: Mechanism, known: list[WorstCase], *, two: bool) -> list[bool]:
     """How to compose adaptively: False for check and label together, True for each apart, with a cap on answers.
 
-    Adaptive composition gains at least as much where they are together, so that both are tried where that Rényi bound
-    is a little larger.
+    Adaptive composition gains more where they are together, most with three classes or more, so that both are tried
+    where that Rényi bound is a little larger. two: whether there are two classes.
     """
     if mechanism.gaussian_dp() is None:
         return [False]
@@ -246,7 +248,7 @@ def _capped(mechanism: Mechanism, known: list[WorstCase]) -> list[bool]:
         min((one.epsilon for one, is_ in zip(known, together, strict=True) if is_ == kind), default=math.inf)
         for kind in (True, False)
     )
-    return [False] * (best <= _MORE * apart < math.inf) + [True] * (not best <= apart)
+    return [False] * (best <= _MORE * apart < math.inf) + [True] * (not best <= (1.0 if two else _LITTLE_MORE) * apart)
 
 
 def _sizes(
@@ -359,9 +361,9 @@ def _best_order(curve: _CurveAt, costs: dict[int, float], delta: float) -> tuple
         new = [index for index in wanted if index not in costs]
         if new:
             costs.update(zip(new, curve(DEFAULT_ORDERS[new]).tolist(), strict=True))
-        for index in wanted:
-            one = Curve(DEFAULT_ORDERS[[index]], np.array([costs[index]]))
-            known[index] = one.epsilon(delta=delta)[0]
+        if wanted:
+            one = Curve(DEFAULT_ORDERS[wanted], np.array([costs[index] for index in wanted]))
+            known.update(zip(wanted, np.maximum(0.0, one.epsilons(delta=delta)).tolist(), strict=True))
 
     look(list(range(0, len(DEFAULT_ORDERS), 12)))
     for step in (4, 1):
