@@ -1,5 +1,6 @@
 """The program of a secure sum in which south, whose certificate is valid, sends what the program does not send."""
 
+import asyncio
 import os
 
 from ostrakon.study import party
@@ -19,6 +20,8 @@ def hostile_runtime(settings):
 
     def send(self, label, payload):
         own = label < 0 and label >= party.STOPPED
+        if attack == "late" and label in (party.DONE, party.STOPPED):
+            return
         number = shares[self.peer_pid] = shares.get(self.peer_pid, -1) + (not own)
         if own:
             plain(self, label, payload)
@@ -34,6 +37,11 @@ def hostile_runtime(settings):
             plain(self, label, held.setdefault(label, payload))
         elif attack == "one bit for north" and (self.peer_pid, number) == (0, 1):
             plain(self, label, change(payload))
+        elif attack == "late" and number == 1:
+            # North gets an altered last share, west none, and south hangs up on north.
+            if self.peer_pid == 0:
+                plain(self, label, change(payload))
+                asyncio.get_running_loop().call_later(1.5, self.transport.abort)
         else:
             plain(self, label, payload)
 

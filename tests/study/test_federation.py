@@ -83,7 +83,10 @@ def test_owners_that_add_up_their_tables_hand_over_the_sum(three):
     with ThreadPoolExecutor(len(NAMES)) as pool:
         sent = list(pool.map(lambda name: join_by_message(files, own[name], wait=60), NAMES))
     assert len({answer["table"] for answer in sent}) == 1, sent
-    release = finish_by_messages(study, sent[:1])
+    with pytest.raises(InvalidInput, match=r"^south, west gave no answer"):
+        finish_by_messages(study, sent[:1])
+    assert not list(shares_folder(study, None).iterdir())
+    release = finish_by_messages(study, sent)
     assert read_sum(shares_folder(study, None), study)[0] == list(NAMES)
     assert "Shamir" in json.loads((release / "statement.json").read_bytes())["trust_model"]
     with pytest.raises(InvalidInput, match=r"must hold|was not taken"):
@@ -104,6 +107,7 @@ def test_tables_of_somebody_else_and_made_up_ones_are_refused(three, studies, an
         (made_up, "must hold whole numbers of shape"),
         (made_up | {"table": b"no table"}, "What 'north' sent was not taken"),
         (made_up | {"table": None}, "it holds no table"),
+        (made_up | {"owner": None}, "What None sent was not taken: owner must be one of this study's"),
     ):
         with pytest.raises(InvalidInput, match=reason):
             finish_by_messages(study, [answer])
@@ -113,22 +117,56 @@ def test_tables_of_somebody_else_and_made_up_ones_are_refused(three, studies, an
     assert not list(shares_folder(study, None).glob("*.share"))
 
 
-@pytest.mark.parametrize("exchange", ["files", "secure-sum"])
-def test_two_different_tables_of_one_owner_or_of_the_sum_finish_nothing(three, tmp_path, exchange):
-    study = three.create(str(tmp_path / "study"), exchange=exchange, owners=reachable(three.folder / "keys"))
+@pytest.fixture
+def sent(three, tmp_path):
+    """A function that returns a study and, for each number, the answer of an owner whose table is full of it."""
 
-    def sent(owner, number):
-        table, folder = np.full((8, 2), number), tmp_path / f"{number}"
-        stored = write_sum(folder, study, list(NAMES), table) if study.exchange.summed else None
-        path = stored or write_share(folder, study, owner, table)
-        return {"owner": owner, "study": study.hash, "table": path.read_bytes()}
+    def study_and_answers(exchange, *numbers):
+        study = three.create(str(tmp_path / exchange), exchange=exchange, owners=reachable(three.folder / "keys"))
 
-    whole = [sent(name, 1) for name in NAMES]
-    with pytest.raises(
-        InvalidInput, match=r"^What 'north' sent differs from what was sent before.*Nothing was finished"
-    ):
-        finish_by_messages(study, [sent("north", 2), *whole])
-    assert not (tmp_path / "study-finished").exists()
+        def answer(owner, number):
+            table, folder = np.full((8, 2), number), tmp_path / f"{exchange}-{owner}-{number}"
+            stored = write_sum(folder, study, list(NAMES), table) if study.exchange.summed else None
+            path = stored or write_share(folder, study, owner, table)
+            return {"owner": owner, "study": study.hash, "table": path.read_bytes()}
+
+        return study, [answer(name, number) for name, number in numbers]
+
+    return study_and_answers
+
+
+ALL = tuple((name, 1) for name in NAMES)
+REFUSED = {"owner": "south", "refused": "my clock\n2026 ERROR\x1b[2J is wrong"}
+
+
+@pytest.mark.parametrize(
+    ("exchange", "numbers", "others", "sentence"),
+    [
+        ("files", [("south", 2), *ALL], [], "Two different tables of south were sent: nobody can tell which is right"),
+        ("files", ALL, [REFUSED], "south did not join: my clock�2026 ERROR"),
+        ("files", ALL, [5], "An answer must be a dictionary, got 5"),
+        ("files", ALL, [{"owner": {}, "refused": {"a": 1}}], r"\{\} did not join: \{'a': 1\}"),
+        ("secure-sum", [("north", 2), *ALL[1:]], [], "north, south, west handed over different sums"),
+        ("secure-sum", ALL[:1], [REFUSED, {"owner": "west", "refused": "no"}], "south did not join: .* west did not"),
+        ("secure-sum", ALL[:1], [], "south, west gave no answer"),
+    ],
+)
+def test_a_job_that_is_refused_stores_nothing(sent, exchange, numbers, others, sentence):
+    study, answers = sent(exchange, *numbers)
+    with pytest.raises(InvalidInput, match=sentence) as caught:
+        finish_by_messages(study, [*answers, *others])
+    assert str(caught.value).isprintable()
+    assert not list(shares_folder(study, None).iterdir())
+    assert not (shares_folder(study, None).parent / f"{exchange}-finished").exists()
+
+
+def test_a_table_that_differs_from_an_earlier_job_finishes_nothing(sent):
+    study, (first, second, *others) = sent("files", ("north", 1), ("north", 2), *ALL[1:])
+    with pytest.raises(InvalidInput, match=r"^south, west gave no answer"):
+        finish_by_messages(study, [first])
+    with pytest.raises(InvalidInput, match=r"^What north sent differs from what was sent before, in .*north\.share"):
+        finish_by_messages(study, [second, *others])
+    assert [path.name for path in shares_folder(study, None).iterdir()] == ["north.share"]
 
 
 def test_a_message_that_holds_no_study_writes_nothing(three, studies):

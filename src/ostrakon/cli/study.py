@@ -233,9 +233,6 @@ def sum_tables(
         highlight=False,
         markup=False,
     )
-    if done.unsure:
-        sentence = f"{', '.join(done.unsure)} left before saying that they have it: give them the file."
-        console.print(sentence, highlight=False, markup=False)
     console.print(f"The same for all owners: {done.path}", highlight=False, markup=False)
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ostrakon.data.checksummed import read_regular
 from ostrakon.data.files import private_folder, write_atomically
 from ostrakon.report.release import publish
@@ -18,10 +20,21 @@ from ostrakon.study.finish import finish_study
 from ostrakon.study.join import join_study, require_expected
 from ostrakon.study.secure_sum import sum_study
 from ostrakon.study.study import DESCRIPTION, FEATURES, QUERIES, Study
-from ostrakon.study.tables import AnotherTable, read_share, read_shares, read_sum, shares_folder, write_share, write_sum
+from ostrakon.study.tables import (
+    read_share,
+    read_shares,
+    read_sum,
+    share_path,
+    shares_folder,
+    write_share,
+    write_sum,
+)
 from ostrakon.validation import InvalidInput, shown
+from ostrakon.votes import IntArray
 
 _WAIT = 300.0
+_LONGEST = 2000
+"""The most characters that are shown of an answer's text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,9 +148,7 @@ def join_by_site_file(files: Mapping[str, bytes], path: Callable[[], Path], *, n
     return join_by_message(files, site)
 
 
-def finish_by_messages(
-    study: Study, answers: Iterable[Mapping[str, Any]], *, without: Sequence[str] = (), silent: str = ""
-) -> Path:
+def finish_by_messages(study: Study, answers: Iterable[Any], *, without: Sequence[str] = (), silent: str = "") -> Path:
     """Store what the owners handed over, finish the study, and return its release.
 
     Parameters
@@ -157,34 +168,45 @@ def finish_by_messages(
     Raises
     ------
     InvalidInput
-        If an answer holds no table of this study, an owner's table is missing, an owner refused, or two answers hold
-        different tables of one owner, or different sums. Tables that were
-        received stay, so that a second call needs the missing ones alone.
+        If an answer is a refusal or holds no table of this study, two answers hold different tables of one owner or
+        different sums, or an owner gave no answer. Nothing of these answers is stored then, except where owners gave
+        no answer and the others' tables are handed over: these stay, so that a second call needs the missing ones
+        alone.
     """
     folder = private_folder(shares_folder(study, None))
+    there: dict[str, _Table] = {}
     refused: list[str] = []
-    for answer in answers:
-        if "refused" in answer:
-            refused.append(f"{answer.get('owner')} did not join: {answer['refused']}")
-            continue
-        try:
-            _store(study, folder, answer)
-        except AnotherTable as error:
-            raise InvalidInput(
-                f"What {shown(answer.get('owner'))} sent differs from what was sent before, and nobody can tell which "
-                f"is right: {error} Nothing was finished."
-            ) from None
-        except InvalidInput as error:
-            refused.append(f"What {shown(answer.get('owner'))} sent was not taken: {error}")
-    there = _owners_in(study, folder)
-    missing = [owner.name for owner in study.owners if owner.name not in (*there, *without)]
-    if missing and not refused:
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".received-") as aside:
+        for answer in answers:
+            try:
+                table = _read(study, Path(aside), answer)
+                before = there.setdefault(table.sender, table)
+            except InvalidInput as error:
+                refused.append(str(error))
+                continue
+            if not table.equals(before):
+                refused.append(f"Two different tables of {table.sender} were sent: nobody can tell which is right.")
+    first = next(iter(there.values()), None)
+    if study.exchange.summed and not all(first is not None and table.equals(first) for table in there.values()):
+        refused.append(f"{', '.join(there)} handed over different sums: nobody can tell which is right.")
+    if not study.exchange.summed:
+        refused += _other_than_stored(study, folder, there)
+    if refused:
+        raise InvalidInput(f"{' '.join(refused)} Nothing of this job was stored, and nothing was finished.")
+    if not study.exchange.summed:
+        for table in there.values():
+            write_share(folder, study, table.sender, table.counts)
+    known = there if study.exchange.summed else read_shares(folder, study)
+    missing = [owner.name for owner in study.owners if owner.name not in (*known, *without)]
+    if missing:
+        otherwise = "" if study.exchange.summed else f", or finish without (without={','.join(missing)})"
         raise InvalidInput(
             f"{', '.join(missing)} gave no answer{silent and f' {silent}'}: run the same job again, in which nobody "
-            f"draws noise twice, or finish without (without={','.join(missing)})."
+            f"draws noise twice{otherwise}."
         )
-    if missing:
-        raise InvalidInput(" ".join(refused))
+    if study.exchange.summed:
+        for table in there.values():
+            write_sum(folder, study, list(table.owners), table.counts)
     return publish(finish_study(study, without=without), study.report)
 
 
@@ -212,26 +234,56 @@ def _received(files: Mapping[str, bytes], site: Site) -> tuple[Study, Path]:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _store(study: Study, folder: Path, answer: Mapping[str, Any]) -> None:
-    """Write the table of an answer beside the others, refused unless it is one of this study and of who sent it."""
-    table = answer.get("table")
-    if not isinstance(table, bytes):
-        raise InvalidInput("it holds no table.")
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".received-") as aside:
+@dataclass(frozen=True, kw_only=True)
+class _Table:
+    """A table of an answer: who sent it, whose votes are in it, and the counts."""
+
+    sender: str
+    owners: tuple[str, ...]
+    counts: IntArray
+
+    def equals(self, other: _Table) -> bool:
+        return self.owners == other.owners and np.array_equal(self.counts, other.counts)
+
+
+def _read(study: Study, aside: Path, answer: Any) -> _Table:
+    """Return the table of an answer, refused unless it is one of this study and of who sent it."""
+    if not isinstance(answer, Mapping):
+        raise InvalidInput(f"An answer must be a dictionary, got {shown(answer)}.")
+    content: Mapping[str, Any] = answer
+    sender = content.get("owner")
+    if "refused" in content:
+        raise InvalidInput(f"{_line(sender)} did not join: {_line(content['refused']).rstrip('.')}.")
+    try:
+        owner, payload = study.owner(sender).name, content.get("table")  # pyright: ignore[reportArgumentType]
+        if not isinstance(payload, bytes):
+            raise InvalidInput("it holds no table.")
+        path = aside / "opened.sum"
+        write_atomically(path, payload)
         if study.exchange.summed:
-            write_atomically(Path(aside) / "opened.sum", table)
-            write_sum(folder, study, *read_sum(Path(aside), study))
-            return
-        path = Path(aside) / "received.share"
-        write_atomically(path, table)
-        owner, counts = read_share(path, study)
-    if owner != answer.get("owner"):
-        raise InvalidInput(f"it is the table of {owner}.")
-    write_share(folder, study, owner, counts)
+            owners, counts = read_sum(aside, study)
+        else:
+            of, counts = read_share(path, study)
+            owners = [of]
+    except InvalidInput as error:
+        raise InvalidInput(f"What {shown(sender)} sent was not taken: {_line(str(error))}") from None
+    if owner not in owners:
+        raise InvalidInput(f"What {shown(sender)} sent was not taken: it is the table of {', '.join(owners)}.")
+    return _Table(sender=owner, owners=tuple(owners), counts=counts)
 
 
-def _owners_in(study: Study, folder: Path) -> list[str]:
-    """Return the owners whose tables were received."""
-    if not study.exchange.summed:
-        return list(read_shares(folder, study))
-    return read_sum(folder, study)[0] if (folder / "opened.sum").exists() else []
+def _other_than_stored(study: Study, folder: Path, there: Mapping[str, _Table]) -> list[str]:
+    """Return a sentence for each table that differs from the same owner's table of an earlier job."""
+    stored = read_shares(folder, study)
+    return [
+        f"What {name} sent differs from what was sent before, in {share_path(folder, name)}: nobody can tell which is "
+        "right."
+        for name, table in there.items()
+        if name in stored and not np.array_equal(stored[name], table.counts)
+    ]
+
+
+def _line(text: Any) -> str:
+    """Return a text of somebody else as one line, with control characters replaced."""
+    known = text if isinstance(text, str) else shown(text)
+    return "".join(field if field.isprintable() else "\N{REPLACEMENT CHARACTER}" for field in known[:_LONGEST])

@@ -75,7 +75,7 @@ class StudyController(Controller):
         self.study = study
         self.wait = whole("wait", wait, at_least=1)
         self.without = without
-        self._answers: list[Mapping[str, Any]] = []
+        self._answers: list[Any] = []
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Refuse a study that cannot be read before any site is asked."""
@@ -113,7 +113,7 @@ class StudyController(Controller):
 
     def _received(self, client_task: ClientTask, fl_ctx: FLContext) -> None:
         answer = client_task.result.get(_ANSWER) if client_task.result is not None else None
-        if isinstance(answer, dict):
+        if answer is not None:
             self._answers.append(answer)
         client_task.result = None
 

@@ -98,13 +98,9 @@ class Meeting:
             return
         if self.begun:
             self.missing = [peer]
-            self.stop(self.left_message(self.names[peer]))
+            self.stop(f"The connection with {self.names[peer]} ended during the sum: {_AGAIN}")
         del self.peers[peer]
         self.everybody.clear()
-
-    def left_message(self, who: str) -> str:
-        """Return the sentence that an owner left during the sum."""
-        return f"{who} left during the sum: start it again, all of you; your table keeps its noise."
 
     @property
     def most_bytes(self) -> int:
@@ -131,7 +127,8 @@ class Meeting:
         self.missing = others or [self.own if self.own in named else peer]
         who = self._names_of(others)
         if self.begun:
-            self.stop(self.left_message(who or self.names[peer]))
+            says = f", and says that it has waited for {who}" if who else ""
+            self.stop(f"{self.names[peer]} stopped during the sum{says}: {_AGAIN}")
         elif who:
             self.stop(
                 f"{who} did not come while {self.names[peer]} waited: agree on a time, and start the sum again; "
@@ -295,6 +292,8 @@ class OwnerConnection:
             self.meeting.remove_peer(peer, self)
 
 
+_AGAIN = "start it again, all of you; your table keeps its noise."
+
 _RARE = (BUSY, STOPPED)
 """Messages that are sent only if something went wrong."""
 
@@ -357,9 +356,9 @@ async def take_part(
         started = time.perf_counter()
         opened = await meeting.wait_for(add_up(meeting, mpc, values), meeting.silent_message)
         seconds = time.perf_counter() - started
-        unsure = await agree(meeting, opened)
+        await agree(meeting, opened)
         sent = sum(connection.nbytes_sent for connection in meeting.peers.values())
-        return {"opened": opened, "seconds": seconds, "bytes": sent, "unsure": unsure}
+        return {"opened": opened, "seconds": seconds, "bytes": sent}
     except Stopped:
         for connection in meeting.peers.values():
             connection.send(STOPPED, json.dumps(meeting.missing).encode())
@@ -391,20 +390,28 @@ async def listen(meeting: Meeting, mpc: Any, connection_type: Any, tls: ssl.SSLC
         ) from None
 
 
-async def agree(meeting: Meeting, opened: list[int]) -> list[str]:
-    """Compare the opened sum with the other owners'. Returns the names of owners that may not have it."""
+async def agree(meeting: Meeting, opened: list[int]) -> None:
+    """Raise `Stopped` unless every other owner says that it opened the same sum.
+
+    An owner alters the shares that it sends to one other, and the sum that this one opens is wrong: then any two owners
+    that the program of a third reaches have different checksums. So a sum counts only with all confirmations. The last
+    confirmation may get lost, so that some owners have the sum and others have none, but never another one.
+    """
     digest = hashlib.sha256(json.dumps(opened).encode()).digest()
     messages = {peer: connection.expect(DONE) for peer, connection in meeting.peers.items()}
     with contextlib.suppress(Stopped):
         await exchange_with_all(meeting, DONE, digest, messages)
-    # An owner that left after it had opened another sum has said so before.
-    other = [meeting.names[peer] for peer, theirs in messages.items() if has_come(theirs) and theirs.result() != digest]
+    came = {peer: theirs.result() for peer, theirs in messages.items() if has_come(theirs)}
+    other = [meeting.names[peer] for peer, theirs in came.items() if theirs != digest]
     if other:
         raise Stopped(
             f"{', '.join(other)} opened another sum: one of you sent numbers that the program does not send, and "
             "nobody can tell who; use none of these sums, and start again; your table keeps its noise."
         )
-    return [meeting.names[peer] for peer in meeting.others if peer not in messages or not has_come(messages[peer])]
+    meeting.missing = [peer for peer in meeting.others if peer not in came]
+    if meeting.missing:
+        names = ", ".join(meeting.names[peer] for peer in meeting.missing)
+        raise Stopped(f"{names} sent no confirmation of the sum, so nothing was stored here: {_AGAIN}")
 
 
 def has_come(message: asyncio.Future[bytes]) -> bool:

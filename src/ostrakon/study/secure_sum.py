@@ -43,15 +43,12 @@ class OpenedSum:
         From the first share to the opened sum, on this machine.
     bytes_sent : int
         By this owner, before TLS.
-    unsure : tuple of str
-        Owners that left before they said that they have the sum.
     """
 
     path: Path
     owners: tuple[str, ...]
     seconds: float
     bytes_sent: int
-    unsure: tuple[str, ...]
 
 
 def sum_study(
@@ -150,7 +147,6 @@ def sum_study(
         owners=tuple(owners),
         seconds=result["seconds"],
         bytes_sent=result["bytes"],
-        unsure=tuple(result["unsure"]),
     )
 
 

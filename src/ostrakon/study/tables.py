@@ -21,10 +21,6 @@ LARGEST = 2**52
 """No honest count is larger. Sums of larger ones would not be exact in doubles."""
 
 
-class AnotherTable(InvalidInput):
-    """An owner's table, or the owners' sum, is another one than is stored."""
-
-
 def shares_folder(study: Study, folder: str | os.PathLike[str] | None) -> Path:
     """Return the folder for shares and sums: `folder`, or STUDY-shares beside the study."""
     path = study.folder.resolve()
@@ -60,7 +56,7 @@ def write_share(folder: Path, study: Study, owner: str, table: IntArray) -> Path
     path = share_path(private_folder(folder), owner)
     if path.exists():
         if not np.array_equal(read_share(path, study)[1], table):
-            raise AnotherTable(f"{owner} has joined already, with another table: {path} is not replaced.")
+            raise InvalidInput(f"{owner} has joined already, with another table: {path} is not replaced.")
         return path
     belongs = {"study": study.hash, "owner": owner}
     mode = 0o644 if study.exchange.noised and not study.exchange.summed else 0o600
@@ -152,7 +148,7 @@ def write_sum(folder: Path, study: Study, owners: list[str], table: IntArray) ->
     if path.exists():
         known, before = read_sum(folder, study)
         if known != owners or not np.array_equal(before, table):
-            raise AnotherTable(
+            raise InvalidInput(
                 f"{path} is another sum than was opened now: an owner has taken part with another table, or other "
                 "owners have; finish with the first one, and with no other."
             )
