@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -16,6 +17,7 @@ from ostrakon.accounting.data_independent.three_outcomes import every_nth_pair, 
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.mechanisms import BoundedGNMax, ConfidentGNMax, GNMax, LNMax
 from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.mechanisms.summed_gnmax import SharedGNMax, SummedGNMax
 from ostrakon.votes import Votes
 
 MNIST = ConfidentGNMax(threshold=200, sigma1=150, sigma2=40)
@@ -122,10 +124,29 @@ def test_account_prints_the_exact_price_and_it_is_never_above_the_others() -> No
         assert account(votes, mechanism, delta=1e-5).worst_case.epsilon == exact.epsilon
 
 
-def test_what_no_family_of_labels_describes_keeps_its_own_price() -> None:
-    bounded = BoundedGNMax(sigma2=20, max_contributions=2)
-    sizes = {"queries": 10, "delta": 1e-5, "teachers": 30, "classes": 2}
-    assert worst_case(bounded, **sizes, adaptive=True) == worst_case(bounded, **sizes)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WholeSteps(GNMax):
+    """Labels under discrete Gaussian noise, for which no family of three classes is proved."""
+
+    integer_noise = True
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        BoundedGNMax(sigma2=20, max_contributions=2),
+        SummedGNMax(sigma2=20, max_contributions=10),
+        SharedGNMax(sigma2=20, max_contributions=10, owners=3),
+        WholeSteps(sigma2=20),
+    ],
+)
+def test_released_counts_and_discrete_noise_keep_their_own_price(mechanism: Mechanism, classes: int) -> None:
+    sizes = {"queries": 10, "delta": 1e-5, "teachers": 30, "classes": classes}
+    assert worst_case(mechanism, **sizes, adaptive=True) == worst_case(mechanism, **sizes)
+    around = {"abstentions": False, "capped": False, "epsilon": 1.0, "delta": 1e-5}
+    shape = {"queries": 10, "answers": 10, "teachers": 30, "classes": classes}
+    assert adaptive_profile(mechanism, **shape, **around) is None
 
 
 Pairs = list[tuple[FloatArray, FloatArray]]

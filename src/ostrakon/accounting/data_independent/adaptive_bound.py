@@ -86,9 +86,12 @@ def two_class_family(mechanism: Mechanism, *, teachers: int) -> Family | None:
 
 
 def _labels_alone(mechanism: Mechanism) -> bool:
-    """Whether one query releases nothing but the outcome of its law, the same law for every query."""
+    """Whether one query releases nothing but the outcome of its law, the same law for every query, and noise is not in
+    whole steps: the proofs for three classes and more need a density.
+    """
     tied = isinstance(mechanism, StatefulMechanism) or mechanism.per_record or mechanism.contribution_bound is not None
-    return not (tied or mechanism.releases_counts or mechanism.fixed_queries is not None or not mechanism.releasable)
+    other = mechanism.releases_counts or mechanism.fixed_queries is not None or mechanism.integer_noise
+    return not (tied or other or not mechanism.releasable)
 
 
 def grid_for(*, queries: int, outcomes: int, epsilon: float, delta: float, effort: int = 1) -> Grid | None:
