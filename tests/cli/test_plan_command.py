@@ -74,7 +74,7 @@ def test_the_table_says_what_is_refused_in_full_and_what_it_rests_on(planned, tm
     assert "Refused, bounded-gnmax at epsilon 0.01: " in words
     assert "600 private records, 200 public rows, 2 classes" in words
     assert "No accuracy is forecast: none was asked for." in words
-    assert "whether this record or any other one was used in its place" in words
+    assert "whether this record was used or another one in its place" in words
     assert list(tmp_path.iterdir()) == []
 
 

@@ -7,13 +7,14 @@ from markdown_it import MarkdownIt
 
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.epsilons import WorstCase
-from ostrakon.accounting.estimates import Agreement
+from ostrakon.accounting.estimates import UNDECIDED, Agreement
 from ostrakon.accounting.privacy_curve import PrivacyCurve
 from ostrakon.mechanisms import GNMax
 from ostrakon.options.option import LONGEST
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.first_page import first_page
 from ostrakon.report.markdown import escaped
+from ostrakon.statements.sentences import REFITTED
 from ostrakon.statements.statement import Round, Statement
 from ostrakon.students.measures import Measures
 from ostrakon.validation import InvalidInput
@@ -105,7 +106,7 @@ def test_the_odds_are_the_statement_s_rounded_up_and_of_its_neighbours(relation,
     assert secret in text
     assert "is right at most **61.24%** of the time" in text
     assert "epsilon is 1.25 at delta 1e-05" in text
-    assert "at most 3.50 times what it is" in text  # exp(1.25) is 3.4903
+    assert "at most 3.50 times as probable" in text  # exp(1.25) is 3.4903
     assert "plus 1 in 100,000." in text
     assert ("If one person has several records, each record is" in text) == (unit == "record")
     assert ("all rows of one value of the column 'patient'" in text) == (unit == "user")
@@ -206,3 +207,22 @@ def test_particulars_come_back_from_a_file():
     assert told == {"operator": "Ada L.", "data_name": "Überweisungen"}
     assert ReportDetails(**ReportDetails.from_toml(told, "run.toml")) == who
     assert json.loads(json.dumps(told)) == told
+
+
+def test_a_refit_is_not_said_to_be_added():
+    text = written(content(remarks=(f"{REFITTED} (SHA-256 …).",)))
+    assert "covers this release and the release that it was trained from together: this one adds nothing" in text
+    assert "No ledger recorded the release that it was trained from." in text
+    assert "for this release only" not in text
+
+
+def test_what_the_released_numbers_tell_is_said_once():
+    text = written(content(remarks=(f"{UNDECIDED}: they are too few for an estimate.",)))
+    assert text.count(UNDECIDED) == 1
+    assert "allow no estimate" not in text
+
+
+def test_ostrakon_is_not_called_unneeded_where_its_encoder_is_needed():
+    text = written(encoded_with=["ostrakon[text]"])
+    assert "ostrakon is not needed" not in text
+    assert "is not included and is installed with `pip install 'ostrakon[text]'`" in text

@@ -19,9 +19,10 @@ from sklearn.svm import LinearSVC
 from ostrakon import PATEClassifier
 from ostrakon.accounting.estimates import Agreement
 from ostrakon.mechanisms import BoundedGNMax, GNMax
+from ostrakon.mechanisms.moment_gnmax import MomentGNMax
 from ostrakon.report.table import WARNING, _estimate, _student
 from ostrakon.run.spending import EveryFitSpends, warn_once
-from ostrakon.run.statement import calibration_in_words
+from ostrakon.run.statement import calibration_in_words, described
 from ostrakon.students.measures import measure_student
 from ostrakon.students.selection import Candidate, Selection
 
@@ -90,6 +91,46 @@ def test_a_student_of_one_class_says_so():
     assert abs(share - Y.mean()) < 0.05
 
 
+def test_the_student_of_one_class_is_judged_as_the_class_that_it_always_says():
+    student, majority = estimates(fitted(DummyClassifier()))
+    assert student == replace(majority, of="student")
+    rare = DummyClassifier(strategy="constant", constant=1)
+    student, majority = estimates(fitted(rare))
+    assert student.low <= Y.mean() <= student.high < majority.low
+
+
+def test_a_class_that_the_sums_show_is_not_called_hidden():
+    one = np.where(np.random.default_rng(1).random(1500) < 0.06, 1, 0)
+    mechanism = MomentGNMax(sigma2=12)  # the counts of 50 cells together: 85 votes of noise on 90
+    remarks = fitted(DummyClassifier(), y=one, mechanism=mechanism).statement_.remarks
+    (remark,) = (remark for remark in remarks if remark.startswith("Warning"))
+    assert "although the released sums show about" in remark
+    assert remark.endswith("If rare classes matter most, --objective balanced counts every class the same.")
+    assert abs(float(re.findall(r"about ([0-9.]+)% of such cases", remark)[0]) / 100 - one.mean()) < 0.03
+
+
+def test_test_rows_judge_a_student_by_what_it_is_for():
+    measures = measure_student(DummyClassifier().fit(X, Y), X, Y, (0, 1))
+    for balanced, accuracy, warned in ((0.6, 0.4, False), (0.5, 0.9, True)):
+        finished = replace(
+            fitted(objective="balanced").finished_,
+            measures=replace(measures, balanced_accuracy=balanced, accuracy=accuracy),
+        )
+        assert ("any constant class, 50.0%" in dict(_student(finished)).get(WARNING, "")) == warned
+        assert "right no more often" not in dict(_student(finished)).get(WARNING, "")
+    for error in (0.6, 0.9):
+        ordered = replace(measures, accuracy=0.1, rank_error=error, rank_error_of_median=0.8)
+        said = dict(_student(replace(finished, measures=ordered))).get(WARNING, "")
+        assert ("no nearer to the right one than the median class" in said) == (error == 0.9)
+
+
+def test_of_equally_good_students_the_first_is_not_called_the_best():
+    chosen = Candidate(name="a", student=DummyClassifier())
+    selection = Selection(chosen=chosen, student=DummyClassifier(), agreement={"a": 0.9, "b": 0.9})
+    assert described(selection).startswith("a, the first in a fixed order of those that are equally good on held-out")
+    assert described(replace(selection, agreement={"a": 0.9, "b": 0.8})).startswith("a, the best on held-out")
+
+
 def test_a_class_that_the_released_numbers_do_not_show_is_named_too():
     rare = np.where(np.arange(1500) == 0, 1, 0)
     for mechanism, options, what in ((None, {}, "counts"), (GNMax(sigma2=3), {"n_teachers": 20}, "answers")):
@@ -132,7 +173,7 @@ def test_a_student_of_which_the_released_numbers_tell_nothing_is_not_called_bad(
         assert ("on the test rows the student is right no more" in rows.get(WARNING, "")) == (
             measures is not None and measures.accuracy == 0.5
         )
-        assert rows["Estimated accuracy"].startswith(f"at least {student.low:.1%} (about {student.share:.1%} if")
+        assert rows["Estimated accuracy"].startswith(f"at least {student.low:.1%} on the private data")
     card = (model.save_release(tmp_path / "release") / "model_card.md").read_text()
     assert card.count("do not tell whether the student") == 1
     assert card.index("do not tell whether the student") < card.index("## Privacy")

@@ -97,10 +97,8 @@ class Agreement:
         'between 82.4% and 83.6%'
         >>> Agreement(of="student", against="private labels", counted="records", share=0.83, sd=0.003,
         ...           low=0.706, high=1).in_words()
-        'at least 70.6% (about 83.0% if errors among similar rows are random)'
+        'at least 70.6%'
         """
         if self.high < 1:
             return f"between {self.low:.1%} and {self.high:.1%}"
-        if self.against == "private labels" and self.share > self.low:
-            return f"at least {self.low:.1%} (about {self.share:.1%} if errors among similar rows are random)"
         return f"at least {self.low:.1%}"

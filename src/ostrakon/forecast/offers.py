@@ -120,12 +120,12 @@ def neighbours(*, per_record: bool, unit: Unit, protects: Protects = "records", 
     if unit == "user":
         used = "this user's rows were used"
         return (
-            f"whether {used}, or those of any other user (how many there are is public)"
+            f"whether {used} or another user's in their place (how many users there are is public)"
             if per_record
             else (f"whether {used} at all")
         )
     if per_record:
-        return "whether this record or any other one was used in its place (how many there are is public)"
+        return "whether this record was used or another one in its place (how many records there are is public)"
     return "whether this record was used at all"
 
 

@@ -12,7 +12,7 @@ from ostrakon.mechanisms.bounded_gnmax import REPLACED
 from ostrakon.mechanisms.registry import build_with_defaults, require_own
 from ostrakon.options.options import GATE, WORST_CASE, Options, is_auto
 from ostrakon.planning.defaults import DEFAULT_EPSILON, default_delta, default_size, default_teachers, require_delta
-from ostrakon.planning.plan import INTERACTIVE, SIZE_IS_PUBLIC, first_round, shape
+from ostrakon.planning.plan import DIGITS_ARE_PUBLIC, INTERACTIVE, SIZE_IS_PUBLIC, first_round, shape
 from ostrakon.validation import InvalidInput
 
 DEFAULT_PROPORTION = "a default in proportion to the number of teachers"
@@ -150,7 +150,7 @@ def refuse_teacher_options(*, teacher: Any, smooth: bool) -> None:
 
 def _delta(options: Options, units: int, unit: str, sources: dict[str, str]) -> float:
     if options.delta is None:
-        sources["delta"] = f"a power of ten below 1 / number of {unit}s{SIZE_IS_PUBLIC}"
+        sources["delta"] = f"the largest power of ten below 1 / number of {unit}s{DIGITS_ARE_PUBLIC}"
         return default_delta(units)
     sources["delta"] = BY_THE_OPERATOR
     return require_delta(options.delta, units, unit)

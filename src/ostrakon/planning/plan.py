@@ -23,6 +23,7 @@ from ostrakon.mechanisms.registry import build
 
 INTERACTIVE = InteractiveGNMax.name
 SIZE_IS_PUBLIC = ", which reveals that number approximately"
+DIGITS_ARE_PUBLIC = ", at most 1e-05, which reveals how many digits that number has if it has six or more"
 _STATED = 0.01
 """The curve begins at this part of the guarantee's delta."""
 _PARTS = (1.3, 1.2, 1.1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
@@ -139,7 +140,7 @@ class Plan:
     @property
     def sized(self) -> bool:
         """Whether defaults followed from the number of records (or users), so that its size class is public."""
-        return any(source.endswith(SIZE_IS_PUBLIC) for source in self.tuned.values())
+        return any(source.endswith((SIZE_IS_PUBLIC, DIGITS_ARE_PUBLIC)) for source in self.tuned.values())
 
     @property
     def claimable(self) -> bool:

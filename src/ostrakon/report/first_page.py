@@ -10,7 +10,7 @@ from typing import Any
 from ostrakon.accounting.estimates import CONFIDENCE, NO_BETTER, UNDECIDED, Agreement
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.markdown import escaped
-from ostrakon.statements.sentences import consent_in_words, of_records
+from ostrakon.statements.sentences import REFITTED, consent_in_words, of_records
 from ostrakon.students.measures import AnyMeasures, LabelMeasures, Measures, QuantityMeasures
 
 TITLE = "In plain words"
@@ -66,8 +66,8 @@ def first_page(
         "Purpose.": _given(details.purpose),
         "How accurate the model is.": _quality(content, estimates, measures),
         "How to use it.": (
-            f"Install Python with {' and '.join(needs)} (`pip install {' '.join(needs)}`); ostrakon is not needed. The "
-            f'section "How to load it" shows the code.{_encoded(encoded_with)}'
+            f"Install Python with {' and '.join(needs)} (`pip install {' '.join(needs)}`); the student itself does not "
+            f'need ostrakon. The section "How to load it" shows the code.{_encoded(encoded_with)}'
         ),
     }
     decided = isinstance(measures, Measures)  # by test rows
@@ -108,8 +108,11 @@ def _range(content: dict[str, Any]) -> str:
 def _encoded(packages: Sequence[str] | None) -> str:
     if packages is None:
         return ""
-    install = "".join(f" (`pip install '{name}'`)" for name in packages)
-    return f' An encoder, which is not included, computes its features{install}: see "The features that it takes".'
+    install = "".join(f" and is installed with `pip install '{name}'`" for name in packages)
+    return (
+        f" It takes features, not rows as they are. The encoder that computes them is not included{install}: see "
+        '"The features that it takes".'
+    )
 
 
 def protected(content: dict[str, Any]) -> str:
@@ -141,9 +144,9 @@ def strength(content: dict[str, Any]) -> str:
     if guarantee is None:
         return f"{escaped(content['not_private'])} No limit can be stated."
     formal = (
-        f"Formally, epsilon is {guarantee['epsilon']:.10g} at delta {guarantee['delta']!r}: if what is protected were "
-        f"different, the probability of any result would be at most {_factor(guarantee['epsilon'])} times what it is, "
-        f"plus 1 in {int(1 / Decimal(repr(guarantee['delta']))):,}."
+        f"Formally, epsilon is {guarantee['epsilon']:.10g} at delta {guarantee['delta']!r}: if two data sets "
+        f"differ only in what is protected, any result is at most {_factor(guarantee['epsilon'])} times as probable "
+        f"with one as with the other, plus 1 in {int(1 / Decimal(repr(guarantee['delta']))):,}."
     )
     if guess is None:
         return formal
@@ -181,8 +184,8 @@ def _factor(epsilon: float) -> str:
 
 
 _RECORDED = {
-    True: "A ledger recorded this release and adds them up.",
-    False: "No ledger recorded this release.",
+    True: "A ledger recorded {} and adds them up.",
+    False: "No ledger recorded {}.",
     None: "Owners may have recorded it in ledgers of their own, which this page does not know.",
 }
 
@@ -190,8 +193,11 @@ _RECORDED = {
 def _other_releases(content: dict[str, Any], ledger: bool | None) -> str:
     if content["guarantee"] is None:
         return "Not covered."
-    scope = "This guarantee is for this release only. Other releases from the same data add to the total."
-    return f"{scope} {_RECORDED[ledger]}"
+    scope, which = "This guarantee is for this release only.", "this release"
+    if any(remark.startswith(REFITTED) for remark in content["remarks"]):
+        which = "the release that it was trained from"
+        scope = f"This guarantee covers this release and {which} together: this one adds nothing to the total."
+    return f"{scope} Other releases from the same data add to the total. {_RECORDED[ledger].format(which)}"
 
 
 def _given(text: str | None) -> str:
@@ -210,7 +216,7 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement], measures: 
                 f"{majority.in_words()}. These ranges hold in {CONFIDENCE:.0%} of runs, if public and private rows "
                 "with similar features are alike."
             )
-            if measures is None:
+            if measures is None and student.high == 1:
                 said.append("The lower end for the student is cautious, and often far below the real accuracy.")
             if not of_records(content):
                 said.append("A cell is the set of rows that are nearest to the same public row.")
@@ -221,10 +227,10 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement], measures: 
                 f"{majority.in_words()}. This is agreement with noisy answers, not an accuracy; the ranges hold in "
                 f"{CONFIDENCE:.0%} of runs."
             )
-    if not said:
-        said.append("The released numbers allow no estimate.")
-    if not isinstance(measures, Measures):
-        said += [escaped(remark) for remark in content["remarks"] if remark.startswith(UNDECIDED)]
+    undecided = [escaped(remark) for remark in content["remarks"] if remark.startswith(UNDECIDED)]
+    if isinstance(measures, Measures):
+        undecided = []  # the test rows decide
+    said += undecided or ([] if said else ["The released numbers allow no estimate."])
     if isinstance(measures, LabelMeasures | QuantityMeasures):
         measured = "; ".join(f"{what} {value}" for what, value in measures.in_words().items())
         said.append(f"On {measures.rows:,} test rows that the operator declared public: {measured}.")

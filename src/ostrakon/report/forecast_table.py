@@ -71,8 +71,9 @@ def odds_sentences(offers: Iterable[Offer]) -> list[str]:
     """What an attacker could gain at most, in words; nothing where it was not computed."""
     known = [one for one in offers if one.odds is not None and one.plan is not None]
     return [
-        f"Attacker: who is right 50% of the time about {question} reaches at most the share in the table, whatever "
-        f"else is known ({', '.join(dict.fromkeys(one.mechanism for one in known if _about(one) == question))})."
+        f"Attacker: who guesses {question} is right at most as often as the table says, instead of 50% of the "
+        "time, whatever else is known "
+        f"({', '.join(dict.fromkeys(one.mechanism for one in known if _about(one) == question))})."
         for question in dict.fromkeys(_about(one) for one in known)
     ]
 
@@ -102,7 +103,7 @@ def offer_table(offer: Offer) -> Table:
     if plan.gate is not None:
         table.add_row("Without a gate", f"epsilon {_shown(plan.bound.epsilon)} at this noise")
     if offer.odds is not None:
-        table.add_row("Attacker", f"right 50% of the time about {_about(offer)}: reaches at most {odds}")
+        table.add_row("Attacker", f"who guesses {_about(offer)} is right at most {odds} of the time, instead of 50%")
     for what, source in plan.tuned.items():
         table.add_row(f"[dim]{escape(what)}[/]", f"[dim]{escape(source)}[/]")
     return table

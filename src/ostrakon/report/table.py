@@ -112,16 +112,26 @@ def _student(finished: FinishedRun) -> Iterator[tuple[str, str]]:
             yield "Note", escape(remark)
         if remark.startswith(HEED):
             yield WARNING, escape(remark.removeprefix(HEED))
-    if measures is not None and measures.accuracy <= measures.most_frequent:
-        yield (
-            WARNING,
-            "on the test rows the student is right no more often than a model that always predicts their most frequent "
-            "class. More records, a larger epsilon or other columns may help.",
-        )
+    if measures is not None and (no_better := _no_better(finished, measures)):
+        yield WARNING, f"on the test rows {no_better}. More records, a larger epsilon or other columns may help."
     yield "Student", finished.student_name
     for estimate in finished.statement.estimates:
         if isinstance(estimate, Agreement):
             yield _estimate(estimate)
+
+
+def _no_better(finished: FinishedRun, measures: Measures) -> str | None:
+    """What says that a student learned nothing, by what it is for (`Options.objective`); None for any other student."""
+    if measures.rank_error is not None and measures.rank_error_of_median is not None:
+        always = "the student's class is no nearer to the right one than the median class of these rows always is"
+        return always if measures.rank_error >= measures.rank_error_of_median else None
+    if getattr(finished.student.student, "weights", None) is not None:
+        chance = 1 / sum(share is not None for _, share in measures.recall)
+        always = f"the student's balanced accuracy is not above that of any constant class, {chance:.1%}"
+        return always if measures.balanced_accuracy <= chance else None
+    if measures.accuracy > measures.most_frequent:
+        return None
+    return "the student is right no more often than a model that always predicts their most frequent class"
 
 
 def understood_table(understood: Understood) -> Table:

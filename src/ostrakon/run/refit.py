@@ -31,17 +31,11 @@ from ostrakon.run.stages.student import fit_student
 from ostrakon.run.statement import calibration_in_words, described
 from ostrakon.run.steps import FinishedRun
 from ostrakon.statements.restored import RestoredStatement, statement_from
+from ostrakon.statements.sentences import REFITTED
 from ostrakon.statements.statement import Statement
 from ostrakon.statements.versions import versions
 from ostrakon.students.selection import Selection
 from ostrakon.validation import InvalidInput
-
-REFITTED = (
-    "The student was trained again, from the noisy answers of an earlier release and public rows alone (SHA-256 of the "
-    "manifest of that release: {checksum}). Computing with released numbers costs no privacy (post-processing): the "
-    "guarantee is that of the earlier release, and covers both together."
-)
-
 
 _RECIPE = ("public", "representation", "seed", "delta", "levels", "row")
 
@@ -175,15 +169,26 @@ def _restated(
     selection: Selection,
 ) -> RestoredStatement:
     """The statement of the release with what there is to say of another student."""
-    said = selection.student.predict(learning.rows(selection.chosen))
+    said = np.asarray(selection.student.predict(learning.rows(selection.chosen)))
+    estimates = estimates_of(plan, answers, selection, said=said, unit=statement.unit, protects=statement.protects)
     kept = {name: how for name, how in statement.tuned.items() if name != "probabilities"}
     return replace(
         statement,
-        estimates=estimates_of(plan, answers, selection, unit=statement.unit, protects=statement.protects),
+        estimates=estimates,
         remarks=(
-            *warnings_of(plan, answers, selection, learning, said=said, labels=list(statement.classes)),
+            *warnings_of(
+                plan,
+                answers,
+                selection,
+                learning,
+                said=said,
+                labels=list(statement.classes),
+                estimated=bool(estimates),
+            ),
             *(remark for remark in statement.remarks if not remark.startswith(STUDENT_WARNINGS)),
-            REFITTED.format(checksum=release.checksum),
+            f"{REFITTED} (SHA-256 of the manifest of that release: {release.checksum}). Computing with released "
+            "numbers costs no privacy (post-processing): the guarantee is that of the earlier release, and covers both "
+            "together.",
         ),
         tuned={
             **kept,

@@ -20,7 +20,7 @@ from ostrakon.students.additive import ADDITIVE
 from ostrakon.students.calibration import CalibratedStudent
 from ostrakon.students.quantity_student import SUMS
 from ostrakon.students.selection import Selection
-from ostrakon.votes import STEPS
+from ostrakon.votes import STEPS, IntArray
 
 TUNED_ALWAYS: dict[Protects, dict[str, str]] = {
     "records": {"representation": "the public data alone"},
@@ -52,9 +52,10 @@ def described(selection: Selection) -> str:
         why = _ONLY.get(selection.chosen.name, "given by the operator")
         return f"{selection.chosen.name}, {why}"
     tried = ", ".join(f"{name} {share:.1%}" for name, share in selection.agreement.items())
-    kept = selection.agreement.get(selection.chosen.name, 0.0)
-    if kept >= max(selection.agreement.values()):
-        why = "the best"
+    kept, best = selection.agreement.get(selection.chosen.name, 0.0), max(selection.agreement.values())
+    if kept >= best:
+        equal = list(selection.agreement.values()).count(best) > 1
+        why = "the first in a fixed order of those that are equally good" if equal else "the best"
     else:
         guess = "kept because nobody was better than a guess"
         why = guess if selection.chosen.fallback else "the first in a fixed order within the noise"
@@ -96,21 +97,22 @@ def make_statement(
 
     trained_on: what a frozen encoder was trained on, as the operator says.
     """
-    said = selection.student.predict(learning.rows(selection.chosen))
+    said = np.asarray(selection.student.predict(learning.rows(selection.chosen)))
     encoder = learning.view.encoder_facts(trained_on)
     reason, remarks = _no_claim(plan)
     claimed = answers.secure and reason is None
     protects = task.private.protects
     warning = weak_remark(plan.guarantee.epsilon, protects=protects) if claimed else None
+    estimates = estimates_of(
+        plan, answers, selection, said=said, unit=task.private.unit, protects=protects, counted=task.counted
+    )
     return Statement(
         guarantee=plan.guarantee if claimed else None,
         not_private=reason,
-        estimates=estimates_of(
-            plan, answers, selection, unit=task.private.unit, protects=protects, counted=task.counted
-        ),
+        estimates=estimates,
         remarks=(
             *([] if warning is None else [warning]),
-            *_warnings(plan, answers, selection, learning, said=said, task=task),
+            *_warnings(plan, answers, selection, learning, said=said, task=task, estimated=bool(estimates)),
             *remarks,
             *_cell_remarks(plan, answers, task),
             *_sum_remarks(plan, answers, task),
@@ -148,12 +150,19 @@ def make_statement(
 
 
 def _warnings(
-    plan: Plan, answers: Answers, selection: Selection, learning: Learning, *, said: Any, task: Task
+    plan: Plan,
+    answers: Answers,
+    selection: Selection,
+    learning: Learning,
+    *,
+    said: IntArray,
+    task: Task,
+    estimated: bool,
 ) -> tuple[str, ...]:
     if task.quantity is not None or task.labels is not None:
         return ()
     labels = [str(label) for label in task.classes]
-    return warnings_of(plan, answers, selection, learning, said=said, labels=labels)
+    return warnings_of(plan, answers, selection, learning, said=said, labels=labels, estimated=estimated)
 
 
 def _adjacency(plan: Plan, task: Task) -> str:

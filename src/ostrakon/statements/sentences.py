@@ -6,6 +6,9 @@ from typing import Any
 
 from ostrakon.statements.statement import LABELS_OF
 
+REFITTED = "The student was trained again, from the noisy answers of an earlier release and public rows alone"
+"""How the remark on a refit begins."""
+
 
 def claim(content: dict[str, Any]) -> str:
     """The claim in one sentence."""

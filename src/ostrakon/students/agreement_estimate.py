@@ -13,7 +13,7 @@ Source: docs/mathematics.md O.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,10 @@ class HeldOut:
     def majority(self) -> FloatArray:
         """The same for one that always says the most frequent class."""
         return np.eye(self.counts.shape[1])[np.full(len(self.counts), self.frequent)]
+
+    def always(self, label: int) -> HeldOut:
+        """The same with another class in the place of the most frequent one, which the noise may have chosen."""
+        return self if label == self.frequent else replace(self, frequent=label, complete=False)
 
 
 def with_private_labels(held: HeldOut, *, of: Of, sigma2: float, votes: int | None, counted: str) -> Agreement | None:

@@ -89,7 +89,7 @@ def create_study(
         How the owners' tables are combined (`EXCHANGES`).
     epsilon : float above 0
     delta : float in (0, 1), optional
-        Default: a power of ten below 1 / number of people announced.
+        Default: the largest power of ten below 1 / number of people announced, at most 1e-5.
     queries : int, optional
         Number of public rows to ask about. Default: chosen from the announced numbers of people, so that each gets
         several times more votes than noise.
@@ -178,7 +178,8 @@ def _choose_noise(
     """Return the mechanism, delta, the number of queries, and what each parameter was chosen on."""
     people, tuned = sum(owner.people for owner in owners), dict[str, str]()
     tuned["epsilon"] = BY_THE_OPERATOR
-    tuned["delta"] = BY_THE_OPERATOR if delta is not None else "a power of ten below 1 / number of people announced"
+    by_default = "the largest power of ten below 1 / number of people announced, at most 1e-05"
+    tuned["delta"] = by_default if delta is None else BY_THE_OPERATOR
     delta = default_delta(people) if delta is None else require_delta(delta, people, "person")
     bounds = {
         "max_contributions": whole("max_contributions", max_contributions, at_least=1),

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ostrakon.accounting.estimates import NO_BETTER, UNDECIDED, Agreement
+from ostrakon.accounting.estimates import NO_BETTER, UNDECIDED, Agreement, Of
+from ostrakon.features.cells import CellFeatures
 from ostrakon.mechanisms import NO_ANSWER
+from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.options import ACCURACY
 from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.statements.statement import Protects, Unit
 from ostrakon.students.agreement_estimate import (
+    HeldOut,
     better_than_majority,
     better_than_majority_of_answers,
     gained,
@@ -36,11 +40,19 @@ _NAMED = 5
 
 
 def estimates_of(
-    plan: Plan, answers: Answers, selection: Selection, *, unit: Unit, protects: Protects, counted: bool = True
+    plan: Plan,
+    answers: Answers,
+    selection: Selection,
+    *,
+    said: IntArray,
+    unit: Unit,
+    protects: Protects,
+    counted: bool = True,
 ) -> tuple[Agreement, ...]:
     """The agreement of the student and of the majority class, if enough queries were held out; else nothing.
 
-    counted: as of `Task`.
+    said: the student's class of every public row. Where that is one class, the student is judged as what always says
+    it, not by the students that were taught without some cells. counted: as of `Task`.
     """
     tested = selection.held
     # A vote of a trained teacher is about one row, not about its cell, and is not a private label.
@@ -48,24 +60,35 @@ def estimates_of(
         return ()
     if answers.counts is not None and len(tested.counts) < FEWEST_QUERIES:
         return ()
+    judged: list[tuple[HeldOut, Of]] = [(tested, "student"), (tested, "majority")]
+    if len(only := np.unique(said)) == 1:
+        judged[0] = (tested.always(int(only[0])), "majority")
     if answers.counts is None:
-        return with_released_answers(tested, of="student"), with_released_answers(tested, of="majority")
-    votes, what = _counted(plan, unit=unit, protects=protects, counted=counted)
-    noise: Any = {"sigma2": _sigma2(answers), "votes": votes, "counted": what}
-    student, majority = (with_private_labels(tested, of=of, **noise) for of in ("student", "majority"))
-    return () if student is None or majority is None else (student, majority)
+        student, majority = (with_released_answers(held, of=of) for held, of in judged)
+    else:
+        votes, what = _counted(plan, unit=unit, protects=protects, counted=counted)
+        noise: Any = {"sigma2": _sigma2(answers), "votes": votes, "counted": what}
+        student, majority = (with_private_labels(held, of=of, **noise) for held, of in judged)
+    return () if student is None or majority is None else (replace(student, of="student"), majority)
 
 
 def warnings_of(
-    plan: Plan, answers: Answers, selection: Selection, learning: Learning, *, said: Any, labels: list[str]
+    plan: Plan,
+    answers: Answers,
+    selection: Selection,
+    learning: Learning,
+    *,
+    said: IntArray,
+    labels: list[str],
+    estimated: bool,
 ) -> tuple[str, ...]:
     """Sentences on a student that seems to have learned nothing, that perhaps has, or that misses a class.
 
-    said: its class of every public row.
+    said: its class of every public row. estimated: whether `estimates_of` gives an estimate.
     """
-    predicted = np.unique(np.asarray(said))
+    predicted = np.unique(said)
     never = np.setdiff1d(np.arange(len(labels)), predicted)
-    missed = _never_predicted(answers, never, labels)
+    missed = _never_predicted(answers, learning, never, labels)
     if len(predicted) == 1:
         one = f"Warning: the student predicts {labels[int(predicted[0])]!r} for every public row."
         return (" ".join([one, *(more.replace("Warning: the student", "It") for more in missed)]),)
@@ -79,7 +102,8 @@ def warnings_of(
     if better:
         return missed
     if gained(tested) > 0:
-        return (*missed, f"{UNDECIDED}: the range of the estimate is too wide. Labelled test rows would tell.")
+        why = "the range of the estimate is too wide" if estimated else "they are too few for an estimate"
+        return (*missed, f"{UNDECIDED}: {why}. Labelled test rows would tell.")
     return (
         *missed,
         f"{NO_BETTER}{known} the student was right no more often than a model that always predicts the most frequent "
@@ -92,25 +116,38 @@ def _advice(plan: Plan, answers: Answers, learning: Learning) -> str:
     advice = "More records, a larger epsilon or other columns may help"
     if not plan.per_record and not plan.trained:
         return f"{advice}, and so may the default, where every record is a teacher, instead of trained teachers."
-    if answers.counts is not None and learning.objective == ACCURACY and np.ndim(learning.X_public) == 2:
-        return f"{advice}. If rare classes matter most, --objective balanced counts every class the same."
-    return f"{advice}."
+    return f"{advice}.{_balanced(answers, learning)}"
 
 
-def _never_predicted(answers: Answers, never: IntArray, labels: list[str]) -> tuple[str, ...]:
-    """One sentence on the classes in `never` that the released numbers show, and one on the others."""
+def _balanced(answers: Answers, learning: Learning) -> str:
+    """What helps rare classes, where it is allowed and was not chosen."""
+    if answers.counts is None or learning.objective != ACCURACY or np.ndim(learning.X_public) != 2:
+        return ""
+    return " If rare classes matter most, --objective balanced counts every class the same."
+
+
+def _class_votes(answers: Answers, learning: Learning, classes: int) -> tuple[FloatArray, float, str]:
+    """Votes for each class, their noise and what they are, from the least noisy numbers that were released."""
     if answers.counts is None:
         answered = answers.taught[answers.taught != NO_ANSWER]
-        votes, noise, what = np.bincount(answered, minlength=len(labels)).astype(np.float64), 0.0, "answers"
-    else:
-        votes, noise, what = answers.counts.sum(axis=0), _sigma2(answers) * len(answers.counts) ** 0.5, "counts"
+        return np.bincount(answered, minlength=classes).astype(np.float64), 0.0, "answers"
+    noise = answers.rounds[0].mechanism.moment_noise
+    # With described columns, sums are of pairs of columns.
+    if answers.moments is not None and noise is not None and not isinstance(learning.view.fitted, CellFeatures):
+        return answers.moments[0], noise, "sums"  # of the constant
+    return answers.counts.sum(axis=0), _sigma2(answers) * len(answers.counts) ** 0.5, "counts"
+
+
+def _never_predicted(answers: Answers, learning: Learning, never: IntArray, labels: list[str]) -> tuple[str, ...]:
+    """One sentence on the classes in `never` that the released numbers show, and one on the others."""
+    votes, noise, what = _class_votes(answers, learning, len(labels))
     shown = votes[never] > _CLEAR * noise
     sentences: list[str] = []
     if shown.any():
         share = float(votes[never[shown]].sum() / max(float(votes.sum()), 1e-12))
         sentences.append(
             f"Warning: the student never predicts {_named(never[shown], labels)} for a public row, although the "
-            f"released {what} show about {share:.1%} of such cases: it misses them."
+            f"released {what} show about {share:.1%} of such cases: it misses them.{_balanced(answers, learning)}"
         )
     if not shown.all():
         sentences.append(
