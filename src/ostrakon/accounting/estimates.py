@@ -14,7 +14,7 @@ UNDECIDED = (
     "The released numbers alone do not tell whether the student is right more often than a model that always predicts "
     "the most frequent class"
 )
-NO_BETTER = "Warning: on held-out "
+NO_BETTER = "Warning: the held-out "
 """How remarks begin on a student whose estimate allows no decision, and on one whose estimate is not higher."""
 
 Of = Literal["student", "majority"]

@@ -151,6 +151,13 @@ def gained(held: HeldOut) -> float:
     return float(((held.shares - held.majority) * held.counts).sum())
 
 
+def noise_of_gain(held: HeldOut, sigma2: float | None) -> float:
+    """The standard deviation of `gained`, as a share of the held-out votes. sigma2: None for released answers."""
+    difference = held.shares - held.majority
+    change = (difference * held.counts).sum(axis=1) if sigma2 is None else sigma2 * difference
+    return float(np.sqrt(np.square(change).sum())) / max(float(held.counts.sum()), 1.0)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Bound:
     """Weights on `counts` whose sum bounds the agreement below; drawn: its variance for drawing public rows."""

@@ -21,6 +21,7 @@ from ostrakon.students.agreement_estimate import (
     better_than_majority,
     better_than_majority_of_answers,
     gained,
+    noise_of_gain,
     with_private_labels,
     with_released_answers,
 )
@@ -95,10 +96,11 @@ def warnings_of(
     tested = selection.held
     if tested is None:
         return missed
-    if answers.counts is None:
+    sigma2 = None if answers.counts is None else _sigma2(answers)
+    if sigma2 is None:
         better, known = better_than_majority_of_answers(tested), "released answers"
     else:
-        better, known = better_than_majority(tested, sigma2=_sigma2(answers)), "released counts"
+        better, known = better_than_majority(tested, sigma2=sigma2), "released counts"
     if better:
         return missed
     if gained(tested) > 0:
@@ -106,8 +108,9 @@ def warnings_of(
         return (*missed, f"{UNDECIDED}: {why}. Labelled test rows would tell.")
     return (
         *missed,
-        f"{NO_BETTER}{known} the student was right no more often than a model that always predicts the most frequent "
-        f"class. {_advice(plan, answers, learning)}",
+        f"{NO_BETTER}{known} do not show that the student is right more often than a model that always predicts the "
+        f"most frequent class; their noise (one standard deviation) is "
+        f"{100 * noise_of_gain(tested, sigma2):.1f} points of accuracy. {_advice(plan, answers, learning)}",
     )
 
 
