@@ -123,7 +123,7 @@ def _student(finished: FinishedRun) -> Iterator[tuple[str, str]]:
 def _no_better(finished: FinishedRun, measures: Measures) -> str | None:
     """What says that a student learned nothing, by what it is for (`Options.objective`); None for any other student."""
     if measures.rank_error is not None and measures.rank_error_of_median is not None:
-        always = "the student's class is no nearer to the right one than the median class of these rows"
+        always = "the student's mean rank error is not below that of always predicting the median class"
         return always if measures.rank_error >= measures.rank_error_of_median else None
     if getattr(finished.student.student, "weights", None) is not None:
         chance = 1 / sum(share is not None for _, share in measures.recall)
