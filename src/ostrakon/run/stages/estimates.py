@@ -65,11 +65,11 @@ def estimates_of(
     if len(only := np.unique(said)) == 1:
         judged[0] = (tested.always(int(only[0])), "majority")
     if answers.counts is None:
-        student, majority = (with_released_answers(held, of=of) for held, of in judged)
+        student, majority = (with_released_answers(cells, of=of) for cells, of in judged)
     else:
         votes, what = _counted(plan, unit=unit, protects=protects, counted=counted)
         noise: Any = {"sigma2": _sigma2(answers), "votes": votes, "counted": what}
-        student, majority = (with_private_labels(held, of=of, **noise) for held, of in judged)
+        student, majority = (with_private_labels(cells, of=of, **noise) for cells, of in judged)
     return () if student is None or majority is None else (replace(student, of="student"), majority)
 
 
