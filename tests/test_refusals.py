@@ -327,7 +327,16 @@ ELSEWHERE = {
     # tests/accounting/data_independent/test_adaptive_bound.py.
     *("Family", "Grid", "Profile", "Stencils", "ThreeOutcomes", "adaptive_profile", "compose_adaptively"),
     *("compose_labels", "grid_for", "margins", "start_profile", "stencils_of", "three_outcomes", "two_class_family"),
-    *("gaussian_family", "moves", "two_points", "widest"),
+    *(
+        "every_nth_pair",
+        "gaussian_family",
+        "label_costs",
+        "moves",
+        "renyi_costs",
+        "two_class_law",
+        "two_points",
+        "widest",
+    ),
     # tests/accounting/data_independent/test_label_families.py.
     *("LabelPairs", "charged", "cover", "label_family"),
     # Of levels: tests/accounting/gate/test_certificate.py.
