@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 ALL = """
 import importlib, os, pkgutil, sys
@@ -33,6 +34,7 @@ import warnings
 
 import without_unix
 
+
 if __name__ == "__main__":
     warnings.filterwarnings("error", category=EncodingWarning, module="ostrakon")
     from ostrakon.cli import main
@@ -53,6 +55,7 @@ def test_every_module_imports_without_what_only_unix_has():
     assert int(done.stdout) > 150
 
 
+@pytest.mark.slow
 def test_a_run_with_workers_and_a_ledger_needs_nothing_of_unix_and_no_default_encoding(tmp_path):
     rng = np.random.default_rng(0)
     for name, rows in (("private", 1200), ("public", 300)):

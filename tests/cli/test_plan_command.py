@@ -82,7 +82,10 @@ def test_the_table_says_what_is_refused_in_full_and_what_it_rests_on(planned, tm
     "asked",
     [
         ("--mechanism", "bounded-gnmax", "--max-contributions", 3),
-        ("--mechanism", "confident-gnmax", "--teachers", 30, "--max-answers", 2, "--queries", 4, "--delta", 1e-4),
+        pytest.param(
+            ("--mechanism", "confident-gnmax", "--teachers", 30, "--max-answers", 2, "--queries", 4, "--delta", 1e-4),
+            marks=pytest.mark.slow,
+        ),
         ("--mechanism", "gnmax", "--teachers", 40, "--queries", 3),
     ],
 )

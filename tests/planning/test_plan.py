@@ -18,7 +18,7 @@ SIZES = {"units": 30_000, "pool": 2000, "classes": 10}
 
 
 @pytest.mark.parametrize("mechanism", ["confident-gnmax", "gnmax", "lnmax", "exponential", "interactive-gnmax"])
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@pytest.mark.parametrize("epsilon", [0.5, pytest.param(2.0, marks=pytest.mark.slow)])
 def test_the_bound_stays_within_epsilon_and_close_to_it(mechanism, epsilon):
     plan = make_plan(Options(mechanism=mechanism, epsilon=epsilon), **SIZES)
     assert 0.97 * epsilon < plan.bound.epsilon <= epsilon

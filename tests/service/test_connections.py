@@ -130,7 +130,7 @@ def test_a_kept_connection_serves_several_requests_and_then_a_slow_one_ends(tmp_
     served(tmp_path, script)
 
 
-@pytest.mark.parametrize("ended_by", ["time", "room"])
+@pytest.mark.parametrize("ended_by", [pytest.param("time", marks=pytest.mark.slow), "room"])
 def test_clients_that_do_not_read_their_answers_end(tmp_path, monkeypatch, ended_by):
     if ended_by == "time":
         monkeypatch.setattr(connections, "SECONDS_FOR_ANSWER", 0.3)

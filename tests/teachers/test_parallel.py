@@ -56,6 +56,7 @@ list(in_parallel((joblib.delayed(work)(each) for each in range(2)), n_jobs=2))
 """
 
 
+@pytest.mark.slow
 def test_workers_end_with_the_process_that_started_them():
     process = subprocess.Popen([sys.executable, "-c", ORPHANS], stdout=subprocess.PIPE, text=True)
     pids = [int(process.stdout.readline()) for _ in range(2)]
