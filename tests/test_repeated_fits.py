@@ -14,6 +14,7 @@ from joblib import Parallel, delayed
 from joblib.externals.loky import get_reusable_executor
 from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
@@ -75,7 +76,7 @@ def test_all_fits_on_the_same_records_are_added():
     assert third.adjacent[0].epsilon == third.guarantee.epsilon
     assert third.adjacent[1].epsilon == pytest.approx(sum(one.adjacent[1].epsilon for one in single), rel=1e-12)
     assert third.membership_guess == membership_guess([claims(third)])
-    assert third.remarks[0].startswith("Fitted 3 times in this process, on private records that may be the same")
+    assert third.remarks[0].startswith("Fitted 3 times, on private records that may be the same")
     assert third.as_dict()["guarantee"]["epsilon"] == round_up(third.guarantee.epsilon)
 
 
@@ -211,12 +212,51 @@ def test_after_an_estimator_of_another_process_was_loaded_nothing_is_claimed(aga
     assert again(loaded).fit(X, Y).statement_.not_private == repeated.FROM_ELSEWHERE
 
 
-def test_with_a_ledger_fits_of_another_process_are_added(tmp_path, monkeypatch):
-    stored = pickle.dumps(model().fit(X, Y))
+@pytest.mark.parametrize("before", [True, False], ids=["in a ledger", "without"])
+def test_fits_of_another_process_are_added_if_all_are_in_a_ledger(before, tmp_path, monkeypatch):
+    ledger = {"ledger": f"sqlite:///{tmp_path}/ledger.db", "budget": 10.0}
+    stored = pickle.dumps(model(**(ledger if before else {})).fit(X, Y))
     spending._fits.clear()
     monkeypatch.setattr(spending, "_process", spending._Process())
-    loaded = pickle.loads(stored).set_params(ledger=f"sqlite:///{tmp_path}/ledger.db", budget=10.0)
-    assert claims(loaded.fit(X, Y).statement_)[0] == pytest.approx(2.0, rel=1e-3)
+    loaded = pickle.loads(stored).set_params(**ledger)
+    for fits in (2, 3):  # the later one neither, where the first was in no ledger
+        found = loaded.fit(X, Y).statement_
+        if before:
+            assert claims(found)[0] == pytest.approx(fits, rel=1e-3)
+        else:
+            assert found.not_private == repeated.FROM_ELSEWHERE
+
+
+class Raises(LogisticRegression):
+    """A student that fails when it has seen the answers."""
+
+    error = ValueError("too few rows")
+
+    def fit(self, *given, **options):
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [ValueError("too few rows"), KeyboardInterrupt()], ids=["error", "interrupt"])
+def test_a_fit_that_failed_after_its_noise_was_drawn_is_not_forgotten(error, monkeypatch):
+    monkeypatch.setattr(Raises, "error", error)
+    with pytest.raises(type(error)):
+        model(student=Raises()).fit(X, Y)
+    later = model().fit(X, Y)
+    assert later.statement_.not_private == repeated.AFTER_FAILURE
+    with pytest.raises(InvalidInput, match="drew its noise and then ended with an error"):
+        later.save_release("nowhere")
+
+
+def test_a_fit_without_answers_is_not_forgotten_and_a_refused_one_is_free():
+    few = {"mechanism": "confident-gnmax", "n_teachers": 20, "n_queries": 2, "student": "logistic"}
+    labels = np.random.default_rng(0).integers(2, size=len(X))
+    with pytest.raises(InvalidInput, match="epsilon must be"):
+        model(epsilon=-1.0).fit(X, Y)
+    assert fit(X).private
+    spending._fits.clear()
+    with pytest.raises(InvalidInput, match="no query was answered"):
+        model(**few).fit(X, labels)
+    assert fit(X).not_private == repeated.AFTER_FAILURE
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

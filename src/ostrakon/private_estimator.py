@@ -32,7 +32,7 @@ from ostrakon.rows_in_memory import (
 from ostrakon.run.day import today
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_described, of_protection
-from ostrakon.run.spending import note_fit, note_search, remember
+from ostrakon.run.spending import note_failure, note_fit, note_search, remember
 from ostrakon.run.steps import FinishedRun, run_steps
 from ostrakon.run.storage import InMemory
 from ostrakon.statements.repeated import WITHDRAWN
@@ -61,8 +61,11 @@ class PrivateEstimator(BaseEstimator):
             # The learners pass weights to each other, so the caller's metadata routing does not apply to them.
             with config_context(enable_metadata_routing=False):
                 finished = run_steps(task, self._options(), memory, rng=noise)
-        except InvalidInput as error:
-            error.args = (in_python_words(str(error)),)
+        except BaseException as error:
+            if memory.draws:
+                note_failure(task.private.users)
+            if isinstance(error, InvalidInput):
+                error.args = (in_python_words(str(error)),)
             raise
         # `_fits` travels with a pickled estimator.
         statement, self._fits = note_fit(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from decimal import Decimal
 
 import numpy as np
@@ -92,6 +93,19 @@ ODD_CELLS = [
         None,
     ),
 ]
+# In memory a cell may be any object; the first ones made pandas read a column of missing cells as times.
+OBJECTS = [pd.Timestamp("2020-01-01"), datetime.datetime(2020, 1, 1), np.datetime64("2020-01-01"), pd.Timedelta("1D")]
+OBJECTS += [pd.NaT, pd.NA, datetime.date(2020, 1, 1), Decimal("1.5"), True, 10**400, 2**64, 1j, b"4", "\ud800", 2.5]
+KINDS = [
+    "number",
+    "decimal comma",
+    "amount",
+    "category",
+    "date",
+    "date (day first)",
+    "date (month first)",
+    "date (digits)",
+]
 
 
 @pytest.mark.parametrize("kind", ["number", "decimal comma", "date", "category"])
@@ -106,6 +120,21 @@ def test_no_cell_decides_how_another_is_read(kind) -> None:
     if kind == "date":
         assert sum(not pd.isna(cell) for cell in alone) == 9  # those are read, and to the microsecond
         assert alone[2] == alone[1] + 0.123456 / 86_400
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_object_in_a_cell_decides_how_others_are_read(kind) -> None:
+    columns = Columns({"c": kind})
+
+    def read(*cells) -> list:
+        return columns.apply(pd.DataFrame({"c": pd.Series(cells, dtype=object)}))["c"].tolist()
+
+    cells = [None, "unknown", float("nan"), "7", "2020-01-01", "1.234,5", 3]
+    alone = [read(cell)[0] for cell in cells]
+    for odd in OBJECTS:
+        for kept in (slice(3), slice(7)):
+            for found, expected in zip(read(*cells[kept], odd), alone[kept], strict=False):
+                assert found == expected or (pd.isna(found) and pd.isna(expected)), (odd, found, expected)
 
 
 def test_frames_in_memory_must_have_the_public_types() -> None:

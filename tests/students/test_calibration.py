@@ -5,12 +5,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassifier
 from sklearn.metrics import log_loss
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from ostrakon import PATEClassifier
-from ostrakon.export.student_files import export_student, load_student
+from ostrakon.export.student_files import export_student, load_student, require_exportable
 from ostrakon.features.moments import MomentMap
 from ostrakon.mechanisms import MomentGNMax
 from ostrakon.run.stages.student import calibrated
@@ -78,22 +80,40 @@ def test_few_labels_or_right_probabilities_change_nothing():
     assert temperature_of(*labelled(temperature=2.0, answers=10)) == 1.0
 
 
-@pytest.mark.parametrize("classes", [2, 4])
-@pytest.mark.parametrize("estimator", [SVC(), LinearSVC(), RidgeClassifier()])
+MARGINS = [
+    *(
+        SVC(),
+        SVC(decision_function_shape="ovo"),
+        LinearSVC(),
+        RidgeClassifier(),
+        make_pipeline(StandardScaler(), SVC()),
+    ),
+    *(SGDClassifier(loss=loss, random_state=0) for loss in ("hinge", "log_loss", "modified_huber")),
+]
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4])
+@pytest.mark.parametrize("estimator", MARGINS)
 def test_a_margin_becomes_the_same_probability_in_memory_and_in_the_release(tmp_path, classes, estimator):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
     y = np.digitize(X[:, 0] + 0.3 * rng.normal(size=400), [-0.7, 0.0, 0.7]) % classes
     student = SklearnStudent(estimator).fit(X, y)
     likely = student.predict_proba(X)
-    assert (likely.max(axis=1) < 1).all()
-    if not isinstance(estimator, SVC):
+    if isinstance(estimator, SVC) and estimator.decision_function_shape == "ovr":
+        assert (likely.max(axis=1) < 1).all()
+    if isinstance(estimator, LinearSVC | RidgeClassifier):
         assert (student.classes_[likely.argmax(axis=1)] == student.predict(X)).all()
     student.n_features_in_ = 3
     export_student(student, tmp_path)
     loaded = load_student(tmp_path)
     assert (loaded.predict(X) == student.predict(X)).all()
     np.testing.assert_allclose(loaded.predict_proba(X), likely, atol=1e-9)
+
+
+def test_a_margin_with_fitted_probabilities_is_refused_before_anything_is_spent():
+    with pytest.raises(InvalidInput, match="SVC must have probability=False and break_ties=False"):
+        require_exportable(SklearnStudent(SVC(probability=True)))
 
 
 def test_a_student_of_labels_without_probabilities_of_its_own_is_calibrated():
@@ -183,9 +203,7 @@ def test_an_objective_needs_counts_and_a_name():
         fitted("recall")
     X, y = rare(300, 0)
     model = PATEClassifier(mechanism="gnmax", n_teachers=20, classes=[0, 1], objective="balanced")
-    with pytest.raises(
-        InvalidInput, match="objective must be accuracy where students learn from images or from labels"
-    ):
+    with pytest.raises(InvalidInput, match="objective must be accuracy or ordered where students learn from images"):
         model.fit(X, y, X_public=rare(50, 1)[0])
 
 

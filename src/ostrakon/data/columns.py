@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -347,15 +349,35 @@ def typed(column: pd.Series, kind: Kind) -> pd.Series:
         return days(column.astype(object).map(digits_as_iso, na_action="ignore"))
     if kind in (DAY_FIRST, MONTH_FIRST):
         return days(column.astype(object).map(partial(as_iso, day_first=kind == DAY_FIRST), na_action="ignore"))
-    if kind in ("decimal comma", "amount"):
-        plain = with_point if kind == "decimal comma" else without_signs
-        column = column.astype(object).map(plain, na_action="ignore")
+    if kind in ("decimal comma", "amount") or column.dtype == object:
+        plain = {"decimal comma": with_point, "amount": without_signs}.get(kind)
+        # Not by map, which makes one type of what all cells have become.
+        cells = [_numeric(cell if plain is None else plain(cell)) for cell in column.astype(object)]
+        column = pd.Series(cells, column.index, dtype=object)
     if isinstance(column.dtype, pd.ArrowDtype) and str(column.dtype).startswith("decimal"):
         # pandas loses the missing cells of decimal columns.
         column = column.astype("Float64")
     numbers = pd.to_numeric(column, errors="coerce").astype("Float64").astype(float)
     # An infinity in one private row must not stop its teacher: it counts as missing.
     return numbers.where(np.isfinite(numbers))
+
+
+_REAL = (int, float, np.integer, np.floating, np.bool_, Decimal)
+
+
+def _numeric(cell: Any) -> str | float | None:
+    """A cell as text or a finite number, None for anything else, whatever the other cells are.
+
+    >>> [_numeric(cell) for cell in ("7", True, 10**400, 2.5, pd.NaT, pd.Timestamp(0), 1j)]
+    ['7', 1.0, None, 2.5, None, None, None]
+    """
+    if isinstance(cell, str):
+        return cell
+    try:
+        number = float(cell) if isinstance(cell, _REAL) and not isinstance(cell, np.timedelta64) else math.nan
+    except (OverflowError, TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 def word(cell: Any) -> str:
@@ -373,8 +395,9 @@ def days(column: pd.Series) -> pd.Series:
         moments = pd.to_datetime(column, utc=True)
         moments = moments.where((moments >= _FIRST) & (moments <= _LAST)).dt.floor("us")
     else:
-        text = column.astype(object).map(str, na_action="ignore").astype("string")
-        text = text.where(text.str.fullmatch(DATE), None).str.replace(_FINER, r"\1", regex=True)
+        # A cell that is no date may hold what pandas' string type refuses.
+        iso = (text if re.fullmatch(DATE, text) else None for text in map(str, column.astype(object)))
+        text = pd.Series(iso, column.index, dtype="string").str.replace(_FINER, r"\1", regex=True)
         moments = pd.to_datetime(text, errors="coerce", format="ISO8601", utc=True)
     return (moments.astype("datetime64[us, UTC]") - _ORIGIN) / pd.Timedelta(days=1)
 

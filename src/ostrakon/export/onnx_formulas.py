@@ -19,8 +19,32 @@ def linear(graph: Graph, model: Any, rows: str) -> Answer:
         label, likely = logistic(graph, scores)
         if not hasattr(model, "predict_proba"):
             likely = logistic(graph, graph.add("Mul", scores, 2.0))[1]
+        elif getattr(model, "loss", None) == "modified_huber":
+            second = _cut(graph, scores)
+            likely = graph.add("Concat", graph.add("Sub", 1.0, second), second, axis=1)
         return label, likely
-    return best(graph, scores), softmax(graph, scores)
+    return best(graph, scores), _of_scores(graph, model, scores)
+
+
+def _of_scores(graph: Graph, model: Any, scores: str) -> str:
+    """Probabilities of more than two classes, as scikit-learn computes them: of each alone, or of all together."""
+    if not hasattr(model, "predict_proba"):
+        return softmax(graph, scores)
+    if getattr(model, "loss", None) == "modified_huber":
+        alone = _cut(graph, scores)
+        total = graph.add("ReduceSum", alone, AXIS, keepdims=1)
+        alone = graph.add("Where", graph.add("Equal", total, 0.0), 1.0, alone)
+    elif getattr(model, "loss", None) == "log_loss" or getattr(model, "solver", None) == "liblinear":
+        alone = graph.add("Sigmoid", scores)
+    else:
+        return softmax(graph, scores)
+    return graph.add("Div", alone, graph.add("ReduceSum", alone, AXIS, keepdims=1))
+
+
+def _cut(graph: Graph, scores: str) -> str:
+    """Scores from -1 to 1 as probabilities."""
+    cut = graph.add("Min", graph.add("Max", scores, -1.0), 1.0)
+    return graph.add("Div", graph.add("Add", cut, 1.0), 2.0)
 
 
 def moments(graph: Graph, model: Any, rows: str) -> Answer:
@@ -175,9 +199,7 @@ def _votes(graph: Graph, scores: str, classes: int) -> str:
 
 
 def machine(graph: Graph, model: Any, rows: str) -> Answer:
-    """`SVC`: the class that wins most pairs. Errors: `InvalidInput` for `break_ties`, or a kernel of one's own."""
-    if model.break_ties:
-        raise InvalidInput("A released SVC must have break_ties=False.")
+    """`SVC`: the class that wins most pairs. Errors: `InvalidInput` for a kernel of one's own."""
     classes = len(model.classes_)
     scores = _vectors(graph, model, rows)
     votes = _votes(graph, scores, classes)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.ensemble import VotingClassifier
+from sklearn.svm import SVC
 
 from ostrakon.export.onnx_features import ImageRows, TableRows, represented, transformed
 from ostrakon.export.onnx_formulas import (
@@ -61,7 +62,12 @@ def names() -> tuple[str, ...]:
 
 
 def has_writer(model: Any) -> bool:
-    """Whether a classifier, or what it is made of, can leave; of one not yet fitted, too."""
+    """Whether a classifier, or what it is made of, can leave; of one not yet fitted, too.
+
+    Errors: `InvalidInput` for a support vector machine with fitted probabilities, or that breaks ties.
+    """
+    if isinstance(model, SVC) and (model.probability is True or model.break_ties):
+        raise InvalidInput("A released SVC must have probability=False and break_ties=False.")
     inner = [getattr(model, name) for name in ("estimator", "model", "other") if getattr(model, name, None) is not None]
     if isinstance(model, VotingClassifier):
         if model.voting != "soft":

@@ -55,6 +55,10 @@ class Store:
         self._file = sqlite_file(self.url)
         self._engine = make_engine(self.url)
 
+    def __reduce__(self) -> tuple[type[Store], tuple[str]]:
+        # A fitted estimator with a ledger is pickled; a connection is not.
+        return Store, (self.url,)
+
     @contextlib.contextmanager
     def turn(self, *, create: bool = False) -> Generator[Turn]:
         """Lock the ledger. What is added is written when the block ends, and dropped if the block raises.

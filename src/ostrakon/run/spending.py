@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ostrakon.data.identity import row_marks
 from ostrakon.statements.repeated import (
+    AFTER_FAILURE,
     AFTER_SEARCH,
     FROM_ELSEWHERE,
     IN_SEARCH,
@@ -49,12 +50,15 @@ class Fit:
     """One fit.
 
     users: marks of its users, None where they are not named. Private: marks can be tested against guesses.
-    statement: of this fit alone; None for a search, of whose fits nothing is known. process: in which it was.
+    statement: of this fit alone; None if its cost is not known, then `unknown` says why. process: in which it was.
+    in_ledger: whether a ledger has charged it.
     """
 
     users: NDArray[np.uint64] | None
     statement: Statement | None
     process: str
+    in_ledger: bool = False
+    unknown: str = AFTER_SEARCH
     number: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
@@ -103,30 +107,39 @@ def note_fit(
     -----
     Guarantee: as of `with_earlier_fits`, for all fits of this process, whatever their rows. A fit is left out only if
     both name their users and have none in common. Nothing is claimed within a search of scikit-learn, after one, or,
-    without a ledger, in a worker or forked process, or after a fit that another process has pickled. Fits of other
-    processes are not covered otherwise.
+    unless a ledger has charged all fits, in a worker or forked process, or after a fit that another process has
+    pickled. Fits of other processes are not covered otherwise.
     """
     searched = next(_frames_of_searches(), None) is not None
     marks = None if users is None else np.unique(row_marks(users))
-    own = Fit(users=marks, statement=None if searched else statement, process=_process.name)
+    own = Fit(users=marks, statement=None if searched else statement, process=_process.name, in_ledger=in_ledger)
     remember(known)
     with _lock:
         same = {number: fit for number, fit in _fits.items() if _may_share(fit.users, marks)}
         _fits[own.number] = own
     earlier = [fit.statement for fit in same.values() if fit.statement is not None]
+    unknown = [fit.unknown for fit in same.values() if fit.statement is None]
+    added_up = in_ledger and all(fit.in_ledger for fit in same.values())
     if searched:
         claimed = without_claim(statement, IN_SEARCH)
-    elif len(earlier) < len(same):
-        claimed = without_claim(statement, AFTER_SEARCH)
+    elif unknown:
+        claimed = without_claim(statement, unknown[0])
         # The number makes every sentence another one, because Python shows an equal warning once.
-        warnings.warn(f"Fit {len(_fits)} of this process: {AFTER_SEARCH}", EveryFitSpends, stacklevel=4)
-    elif (multiprocessing.parent_process() is not None or _process.copy) and not in_ledger:
+        warnings.warn(f"Fit {len(_fits)} of this process: {unknown[0]}", EveryFitSpends, stacklevel=4)
+    elif (multiprocessing.parent_process() is not None or _process.copy) and not added_up:
         claimed = without_claim(statement, IN_WORKER)
-    elif any(fit.process != own.process for fit in same.values()) and not in_ledger:
+    elif any(fit.process != own.process for fit in same.values()) and not added_up:
         claimed = without_claim(statement, FROM_ELSEWHERE)
     else:
         claimed = with_earlier_fits(statement, earlier)
     return claimed, same | {own.number: own}
+
+
+def note_failure(users: Any) -> None:
+    """Remember a fit that ended with an error after it had begun to draw noise. users: as of `note_fit`."""
+    marks = None if users is None else np.unique(row_marks(users))
+    fit = Fit(users=marks, statement=None, process=_process.name, unknown=AFTER_FAILURE)
+    remember({fit.number: fit})
 
 
 def remember(known: Mapping[str, Fit]) -> None:
@@ -140,7 +153,9 @@ def note_search() -> None:
     if next(_frames_of_searches(), None) is None:
         return
     with _lock:
-        if not any(fit.statement is None and fit.users is None for fit in _fits.values()):
+        if not any(
+            fit.unknown == AFTER_SEARCH and fit.statement is None and fit.users is None for fit in _fits.values()
+        ):
             fit = Fit(users=None, statement=None, process=_process.name)
             _fits[fit.number] = fit
 

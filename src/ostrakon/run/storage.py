@@ -89,9 +89,13 @@ class Storage(Protocol):
 
 
 class InMemory(Storage):
-    """Keeps nothing but the votes and the teachers of one run, for its caller: `cast` and `teachers`, both private."""
+    """Keeps nothing but the votes and the teachers of one run, for its caller: `cast` and `teachers`, both private.
+
+    draws: whether the run has begun to draw noise.
+    """
 
     def __init__(self) -> None:
+        self.draws = False
         self.cast: Votes | None = None
         self.teachers: Any = None
         self._receipt: dict[str, Any] | None = None
@@ -123,6 +127,7 @@ class InMemory(Storage):
         return None
 
     def log(self) -> Log:
+        self.draws = True
         return MemoryLog()
 
     def receipt(self) -> dict[str, Any] | None:

@@ -26,14 +26,18 @@ AFTER_SEARCH = (
     f"{_NO_CLAIM}{_MANY} was run before in this process, on {_SAME}, and no guarantee covers it and this fit together. "
     f"{_ELSEWHERE}"
 )
+AFTER_FAILURE = (
+    f"{_NO_CLAIM}an earlier fit in this process, on {_SAME}, drew its noise and then ended with an error. Its cost is "
+    "not known here and cannot be added. Fit in a new process, and count the failed fit as spent."
+)
 IN_WORKER = (
     f"{_NO_CLAIM}the estimator was fitted in a worker or forked process, where fits of other processes on the same "
-    "private records are not known and cannot be added. Fit in the main process, or give a ledger."
+    "private records are not known and cannot be added. Fit in the main process, or give every fit a ledger."
 )
 FROM_ELSEWHERE = (
     f"{_NO_CLAIM}an estimator in this process was fitted, pickled and loaded from another process, on {_SAME}; other "
-    "fits there are not known and cannot be added. Fit in a process that has loaded no fitted estimator, or give a "
-    "ledger."
+    "fits there are not known and cannot be added. Fit in a process that has loaded no fitted estimator, or give "
+    "every fit a ledger."
 )
 AFTER_UNPROTECTED = (
     f"{_NO_CLAIM}{_SAME} were fitted before in this process without a guarantee, and this release cannot protect them "
@@ -46,7 +50,16 @@ OTHER_NEIGHBOURS = (
 BEYOND_NUMBERS = f"{_NO_CLAIM}all fits of this process together have no finite epsilon with a delta below 1."
 
 WITHDRAWN = frozenset(
-    (IN_SEARCH, AFTER_SEARCH, IN_WORKER, FROM_ELSEWHERE, AFTER_UNPROTECTED, OTHER_NEIGHBOURS, BEYOND_NUMBERS)
+    (
+        IN_SEARCH,
+        AFTER_SEARCH,
+        AFTER_FAILURE,
+        IN_WORKER,
+        FROM_ELSEWHERE,
+        AFTER_UNPROTECTED,
+        OTHER_NEIGHBOURS,
+        BEYOND_NUMBERS,
+    )
 )
 """Why a fit claims nothing, because of other fits."""
 
@@ -105,7 +118,7 @@ def with_earlier_fits(statement: Statement, earlier: Sequence[Statement]) -> Sta
         " What is said of a level of consent is for records that had it in every fit." if statement.consent else ""
     )
     remark = (
-        f"Fitted {len(claims)} times in this process, on {_SAME}: the guarantee covers all {len(claims)} fits "
+        f"Fitted {len(claims)} times, on {_SAME}: the guarantee covers all {len(claims)} fits "
         f"together, their epsilons and deltas added up. This fit alone has epsilon {round_up(own.epsilon):g} and delta "
         f"{own.delta:g}.{by_level} Fits of different people do not add up if each names its users (`users`)."
     )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
+from sklearn.pipeline import Pipeline
 
 from ostrakon.validation import InvalidInput
 
@@ -38,7 +39,9 @@ def of_margins(model: Any, X: Any) -> NDArray[np.float64]:
     values = np.asarray(model.decision_function(X)) if hasattr(model, "decision_function") else np.empty((0, 0))
     if values.ndim == 1:
         values = np.column_stack([-values, values])
-    if values.shape[1] == len(classes):
+    last = model[-1] if isinstance(model, Pipeline) else model
+    of_pairs = len(classes) > 2 and getattr(last, "decision_function_shape", "ovr") != "ovr"
+    if values.shape[1] == len(classes) and not of_pairs:
         likely: NDArray[np.float64] = softmax(values, axis=1)
         return likely
     return (np.asarray(model.predict(X))[:, None] == classes[None, :]).astype(float)
