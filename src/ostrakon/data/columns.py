@@ -395,7 +395,7 @@ def days(column: pd.Series) -> pd.Series:
         moments = pd.to_datetime(column, utc=True)
         moments = moments.where((moments >= _FIRST) & (moments <= _LAST)).dt.floor("us")
     else:
-        # A cell that is no date may hold what pandas' string type refuses.
+        # Other cells may hold what pandas' string type refuses.
         iso = [text if re.fullmatch(DATE, text) else None for text in map(str, column.astype(object))]
         text = pd.Series(iso, column.index, dtype="string").str.replace(_FINER, r"\1", regex=True)
         moments = pd.to_datetime(text, errors="coerce", format="ISO8601", utc=True)
