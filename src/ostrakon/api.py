@@ -117,7 +117,7 @@ def train(
     asked = {name: every[name] for name in given if name in every}
     RunFolder(out).refuse_other_run(asked, {}, begun=True)
     refuse_other_report(RunFolder(out), details)
-    repeated = is_finished(RunFolder(out).release)
+    repeated = is_finished(RunFolder(out).release, again=True)
     task = task_from_files(**files.for_task(), text=reads_text(settings.representation))
     show_understood(task.understood)
     outcome = run(out, task, settings, asked=asked, progress=progress, say=say, engine=engine, store=stored_at)

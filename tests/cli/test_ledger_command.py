@@ -1,6 +1,8 @@
 """`ostrakon ledger` and `train --ledger`, over real processes."""
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,17 +15,22 @@ from ostrakon.data.checksummed import sha256
 from ostrakon.ledger.cost import Cost
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.report.recorded import find_recorded
+from ostrakon.statements.adjacency import adjacency
 from ostrakon.validation import InvalidInput
+
+
+def write_tables(folder):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(18, 90, 700), "town": rng.choice(["Ulm", "Bonn"], 700)})
+    frame["ill"] = np.where(frame["age"] > 50, "yes", "no")
+    frame[:600].to_csv(folder / "private.csv", index=False)
+    frame[600:].drop(columns="ill").to_csv(folder / "public.csv", index=False)
+    return folder
 
 
 @pytest.fixture
 def tables(tmp_path):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"age": rng.integers(18, 90, 700), "town": rng.choice(["Ulm", "Bonn"], 700)})
-    frame["ill"] = np.where(frame["age"] > 50, "yes", "no")
-    frame[:600].to_csv(tmp_path / "private.csv", index=False)
-    frame[600:].drop(columns="ill").to_csv(tmp_path / "public.csv", index=False)
-    return tmp_path
+    return write_tables(tmp_path)
 
 
 @pytest.mark.slow
@@ -87,45 +94,187 @@ def test_train_on_a_budget(tables):
     assert spend.settled
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [[], ["--teachers", "20"]], ids=["counts", "labels"])
-def test_a_release_is_verified_against_its_ledger(tables, options):
-    train = ["train", "--private", "private.csv", "--public", "public.csv", "--target", "ill", "--classes", "no,yes"]
-    train += ["--student", "logistic", "--budget", "8", "--epsilon", "2", *options]
-    done = ostrakon(*train, "--ledger", "sqlite:///budget.db", "--out", "run", folder=tables)
-    assert done.returncode == 0, done.stderr
-    release = tables / "run" / "release"
-    ledger, other = (Ledger(f"sqlite:///{tables / name}.db") for name in ("budget", "other"))
+def trained(folder, *options):
+    """Train on a ledger in a folder; return the release and the ledger."""
+    train = ["train", "--private", folder / "private.csv", "--target", "ill", "--classes", "no,yes", "--student"]
+    train += ["logistic", "--budget", "8", "--ledger", f"sqlite:///{folder}/budget.db", "--out", folder / "run"]
+    done = CliRunner().invoke(app, [str(word) for word in (*train, *options)])
+    assert done.exit_code == 0, done.output
+    return folder / "run" / "release", Ledger(f"sqlite:///{folder}/budget.db")
+
+
+def write(release, name, text):
+    """Change a file and write its checksum into the manifest, as anybody can."""
+    (release / name).write_text(text)
+    manifest = json.loads((release / "manifest.json").read_text())
+    manifest["files"][name] = sha256((release / name).read_bytes())
+    (release / "manifest.json").write_text(json.dumps(manifest))
+
+
+def told(folder, release):
+    """What `ledger verify` prints."""
+    done = CliRunner().invoke(app, ["ledger", "verify", f"sqlite:///{folder}/budget.db", str(release)])
+    assert done.exit_code == 0, (done.output, done.exception)
+    return " ".join(done.output.split())
+
+
+def with_guarantee(content, **changes):
+    return {**content, "guarantee": {**content["guarantee"], **changes}}
+
+
+def with_parts(content, name, **changes):
+    return {**content, name: [{**part, **changes} for part in content[name]]}
+
+
+FALSE = {
+    "epsilon": (lambda said: with_guarantee(said, epsilon=0.5), "guarantee has epsilon 0.5 at .*in the ledger it has"),
+    "larger": (lambda said: with_guarantee(said, epsilon=99), "guarantee has epsilon 99 at delta"),
+    "text": (lambda said: with_guarantee(said, epsilon="2"), "guarantee has epsilon '2' at delta"),
+    "true": (lambda said: with_guarantee(said, delta=True), "at delta True"),
+    "nothing": (lambda said: {**said, "guarantee": None}, "claims no guarantee"),
+    "a list": (lambda said: {**said, "guarantee": [1]}, "claims no guarantee"),
+    "not private": (lambda said: {**said, "not_private": "No."}, "claims no guarantee"),
+    "unit": (lambda said: {**said, "unit_of_privacy": "user"}, "unit_of_privacy is 'user', and by account data-1"),
+    "no unit": (lambda said: {key: said[key] for key in said if key != "unit_of_privacy"}, "unit_of_privacy is None"),
+    "protects": (lambda said: {**said, "protects": "labels"}, "protects is 'labels'"),
+    "column": (lambda said: {**said, "unit_column": "pid"}, "unit_column is 'pid'"),
+    "neighbours": (lambda said: {**said, "adjacency": "Everything differs."}, "adjacency is 'Everything differs.'"),
+    "by adjacency": (
+        lambda said: with_parts(said, "epsilon_by_adjacency", epsilon=0.1),
+        "by_adjacency has epsilon 0.1",
+    ),
+    "same words": (lambda said: with_parts(said, "epsilon_by_adjacency", neighbours=said["adjacency"]), "other neigh"),
+    "curve": (
+        lambda said: {**said, "privacy_curve": with_parts(said["privacy_curve"], "epsilon_at_delta", epsilon=0.1)},
+        "privacy_curve has epsilon 0.1",
+    ),
+    "a flat curve": (lambda said: {**said, "privacy_curve": 5}, "epsilon_at_delta must be a list of objects, got None"),
+    "levels": (
+        lambda said: {**said, "consent": {"levels": [{"level": "1", "epsilon": 0.1}]}},
+        "its levels of consent are 1, and the ledger has accounts of these lower levels: none",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def verified(tmp_path_factory):
+    """A release with noisy counts, and its ledger."""
+    folder = tmp_path_factory.mktemp("verified")
+    write_tables(folder)
+    return trained(folder, "--public", folder / "public.csv", "--epsilon", "2")
+
+
+@pytest.fixture
+def changed(verified, tmp_path):
+    """A copy of the release that may be changed, and the ledger."""
+    return shutil.copytree(verified[0], tmp_path / "release"), verified[1]
+
+
+@pytest.mark.parametrize("case", FALSE)
+def test_a_statement_that_differs_from_the_ledger_is_refused(changed, case):
+    (release, ledger), (change, sentence) = changed, FALSE[case]
+    write(release, "statement.json", json.dumps(change(json.loads((release / "statement.json").read_text()))))
+    with pytest.raises(InvalidInput, match=sentence):
+        find_recorded(release, ledger)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda text: text.replace('"epsilon"', '"epsilon": 0.1, "epsilon"', 1), "a key stands twice in one object"),
+        (lambda text: text[:-2] + ', "extra": NaN}', "NaN is not a finite number"),
+        (lambda text: text[:-2] + ', "extra": 1e400}', "1e400 is not a finite number"),
+        (lambda text: "[" * 100_000, "must be readable JSON"),
+        (lambda text: "[]", "must have the schema"),
+    ],
+)
+def test_a_statement_is_read_strictly(changed, change, sentence):
+    release, ledger = changed
+    write(release, "statement.json", change((release / "statement.json").read_text()))
+    with pytest.raises(InvalidInput, match=sentence):
+        find_recorded(release, ledger)
+
+
+def test_what_is_no_release_or_of_another_ledger_is_refused(changed, tmp_path):
+    release, ledger = changed
+    other = Ledger(f"sqlite:///{tmp_path}/other.db")
     other.open("patients", epsilon=8, delta=1e-5)
-    verified = ostrakon("ledger", "verify", "sqlite:///budget.db", release, folder=tables)
-    assert "Recorded: entry 2 of account data-1" in " ".join(verified.stdout.split()), verified.stderr
+    with pytest.raises(InvalidInput, match=r"No run in sqlite:///.*other.db has drawn the numbers of noisy_counts.csv"):
+        find_recorded(release, other)
+    link = release / "link"
+    link.symlink_to(tmp_path / "nothing")
+    with pytest.raises(InvalidInput, match="it is a link or a device") as refused:
+        find_recorded(release, ledger)
+    assert "remove" not in str(refused.value)  # An auditor keeps what was found.
+    link.unlink()
+    (release / "manifest.json").write_text("[" * 100_000)
+    with pytest.raises(InvalidInput, match=r"manifest.json is damaged"):
+        find_recorded(release, ledger)
+    with pytest.raises(InvalidInput, match="must be the folder of a finished release"):
+        find_recorded(tmp_path / "absent", ledger)
 
-    def refused(sentence, by=ledger):
+
+def test_verify_prints_the_facts_of_the_ledger_and_what_it_did_not_compare(changed):
+    release, ledger = changed
+    said = told(Path(ledger.url.removeprefix("sqlite:///")).parent, release)
+    assert "run 1 of account data-1 (entry 2 of the ledger)" in said
+    assert "for one record (neighbours: replace). Two data sets are neighbours when they have equally many rows" in said
+    assert "All runs of this account (1): epsilon " in said
+    assert "Compared: the numbers of noisy_counts.csv, in their order" in said
+    assert "Not compared: names of classes" in said
+    counts = (release / "noisy_counts.csv").read_text()
+    write(release, "noisy_counts.csv", counts.replace("5", "6", 1))
+    with pytest.raises(InvalidInput, match="or they were changed"):
+        find_recorded(release, ledger)
+
+
+def test_labels_alone_are_recorded_as_labels(tmp_path):
+    write_tables(tmp_path)
+    release, ledger = trained(tmp_path, "--protect", "labels", "--epsilon", "2")
+    assert "for one record (neighbours: labels). Two data sets are neighbours when they have the same rows" in told(
+        tmp_path, release
+    )
+    content = json.loads((release / "statement.json").read_text())
+    claims_more = {"protects": "records", "unit_of_privacy": "record", "adjacency": adjacency(fixed=True)}
+    write(release, "statement.json", json.dumps(content | claims_more))
+    with pytest.raises(InvalidInput, match="unit_of_privacy is 'record', and by account data-1 it is 'the label of"):
+        find_recorded(release, ledger)
+
+
+def test_every_level_of_consent_is_compared_with_its_account(tmp_path):
+    write_tables(tmp_path)
+    private = pd.read_csv(tmp_path / "private.csv")
+    private.assign(tier=np.arange(len(private)) % 2 + 1).to_csv(tmp_path / "private.csv", index=False)
+    release, ledger = trained(tmp_path, "--public", tmp_path / "public.csv", "--consent", "tier:1=1,2=2")
+    assert "Level 1 of consent: epsilon" in told(tmp_path, release)
+    content = json.loads((release / "statement.json").read_text())
+    lower = with_parts(content["consent"], "levels", epsilon=0.1)
+    lowest = content["consent"]["levels"][0]["epsilon"]
+    for change, sentence in (
+        ({"consent": lower}, "level 1 of consent has epsilon 0.1"),
+        ({"consent": None}, "its levels of consent are none, and the ledger has accounts of these lower levels: 1"),
+        ({"consent": None, **with_guarantee(content, epsilon=lowest)}, "guarantee has epsilon"),
+    ):
+        write(release, "statement.json", json.dumps({**content, **change}))
         with pytest.raises(InvalidInput, match=sentence):
-            find_recorded(release, by)
-
-    def write(name, text):
-        """Change a file and write its checksum into the manifest, as anybody can."""
-        (release / name).write_text(text)
-        manifest = json.loads((release / "manifest.json").read_text())
-        manifest["files"][name] = sha256((release / name).read_bytes())
-        (release / "manifest.json").write_text(json.dumps(manifest))
-
-    refused("No run in sqlite:///.*other.db has drawn the answers", by=other)
-    statement = (release / "statement.json").read_text()
-    content = json.loads(statement)
-    write("statement.json", json.dumps({**content, "guarantee": {**content["guarantee"], "epsilon": 0.5}}))
-    refused("claims epsilon 0.5 at delta .*, and its run has reserved epsilon")
-    write("statement.json", json.dumps({**content, "unit_of_privacy": "user"}))
-    refused("protects one user, and account data-1 is for one record")
-    write("statement.json", statement)
-    assert find_recorded(release, ledger)[1].sequence == 2
-    name, old, new = ("labels.csv", "yes", "no") if options else ("noisy_counts.csv", "5", "6")
-    write(name, (release / name).read_text().replace(old, new, 1))
-    refused("or its answers were changed")
+            find_recorded(release, ledger)
 
 
 @pytest.mark.slow
+def test_labels_of_trained_teachers_are_compared_in_their_order(tmp_path):
+    write_tables(tmp_path)
+    asked = ["--teachers", "20", "--mechanism", "gnmax(sigma2=20)", "--queries", "20", "--epsilon", "2"]
+    release, ledger = trained(tmp_path, "--public", tmp_path / "public.csv", *asked)
+    assert "Compared: the labels of labels.csv, in their order" in told(tmp_path, release)
+    labels = (release / "labels.csv").read_text()
+    write(release, "labels.csv", labels.replace("yes", "no", 1))
+    with pytest.raises(InvalidInput, match=r"has drawn the labels of labels.csv .* or they were changed"):
+        find_recorded(release, ledger)
+    write(release, "labels.csv", labels + f"1,{'a' * 200_000},teachers\n")
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        find_recorded(release, ledger)
+
+
 def test_a_budget_without_a_ledger_has_one_beside_the_data(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=400), "z": rng.normal(size=400)})

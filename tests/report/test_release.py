@@ -89,7 +89,7 @@ def test_a_release_without_its_manifest_is_not_finished(tmp_path, finished, left
         assert {path.name for path in publish(outcome).iterdir()} == {path.name for path in finished[1].iterdir()}
         return
     (release / "manifest.json").unlink()
-    with pytest.raises(InvalidInput, match=r"has no manifest\.json, so it is not a finished release; remove"):
+    with pytest.raises(InvalidInput, match=r"has no manifest\.json, so it is not a finished release: remove"):
         publish(outcome)
 
 

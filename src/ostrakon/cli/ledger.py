@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from ostrakon.validation import InvalidInput
 if TYPE_CHECKING:
     from ostrakon.ledger.ledger import Ledger
     from ostrakon.ledger.state import History
+    from ostrakon.report.recorded import Recorded
 
 ledger = Commands(help="Budgets of data sets over many runs: open, show, close, export, verify.", no_args_is_help=True)
 app.add_typer(ledger, name="ledger")
@@ -108,19 +110,41 @@ def verify(
     *,
     given: Given = None,
 ) -> None:
-    """Whether this ledger recorded the answers in a release, at the price that its statement claims."""
+    """Which run of this ledger drew the numbers in a release, and what it cost; refuses a statement that differs."""
     url, folder = _of_both(url, release, given, what="the release", name="RELEASE")
     from ostrakon.report.recorded import find_recorded
+
+    book = _ledger(url)
+    for sentence in _facts(find_recorded(Path(folder), book), book.url):
+        console.print(sentence, highlight=False, markup=False)
+
+
+def _facts(recorded: Recorded, url: str) -> list[str]:
+    """What the ledger says of a run, what was compared with it, and what was not."""
     from ostrakon.statements.statement import round_up
 
-    account, run = find_recorded(Path(folder), _ledger(url))
-    price = "no epsilon" if run.epsilon is None else f"epsilon {round_up(run.epsilon):g} at delta {run.delta:g}"
-    console.print(
-        f"Recorded: entry {run.sequence} of account {account.name}, {run.when}: {run.what}; {price}. The release is as "
-        "its manifest says, and its statement claims no more. Every entry of the ledger was verified.",
-        highlight=False,
-        markup=False,
-    )
+    account, run = recorded.account, recorded.spend
+    number = account.spends.index(run) + 1
+    spent = round_up(account.spent) if math.isfinite(account.spent) else account.spent
+    levels = [
+        f"Level {level} of consent: epsilon {round_up(paid.epsilon or 0):g} at delta {paid.delta:g}."
+        for level, paid in recorded.levels.items()
+    ]
+    return [
+        f"Recorded in {url}: run {number} of account {account.name} (entry {run.sequence} of the ledger), {run.when}: "
+        f"{run.what}.",
+        f"Its guarantee in the ledger: epsilon {round_up(run.epsilon or 0):g} at delta {run.delta:g}, for "
+        f"one {account.unit} (neighbours: {account.relation}). {recorded.neighbours}",
+        *levels,
+        f"All runs of this account ({len(account.spends)}): epsilon {spent:g} of {account.cap.epsilon:g} at delta "
+        f"{account.cap.delta:g}.",
+        f"Compared: the {recorded.compared}, in their order, with what this run drew; and epsilon, delta, unit and "
+        "neighbours in the statement with the ledger (also under epsilon_by_adjacency, in the privacy curve at this "
+        "delta, and for each level of consent). They are the same.",
+        "Not compared: names of classes and of the column of users, which rows the numbers belong to, any other file "
+        "(labels.csv or values.csv beside noisy counts, the student, the pages), and every other number and sentence "
+        "of the statement.",
+    ]
 
 
 @ledger.command()

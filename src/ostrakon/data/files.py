@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import tempfile
 import tomllib
@@ -85,6 +86,34 @@ def read_toml(name: str, path: str | os.PathLike[str]) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InvalidInput(f"{name} must be a readable TOML file, got {path} ({reason}).") from None
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """The value in a file of JSON, read so that every reader understands the same.
+
+    Errors: `InvalidInput` for a file that cannot be read or is not JSON, a key twice in one object, a number that is
+    not finite, and deep nesting.
+    """
+
+    def of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = dict(pairs)
+        if len(value) < len(pairs):
+            raise ValueError("a key stands twice in one object")
+        return value
+
+    def of_number(text: str) -> float:
+        if not math.isfinite(number := float(text)):
+            raise ValueError(f"{text[:30]} is not a finite number")
+        return number
+
+    try:
+        text = Path(path).read_bytes().decode("utf-8")
+        return json.loads(text, object_pairs_hook=of_pairs, parse_float=of_number, parse_constant=of_number)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+    except RecursionError:
+        reason = "it is nested too deeply"
+    raise InvalidInput(f"{path} must be readable JSON ({reason}).")
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from ostrakon.data.checksummed import checksums
-from ostrakon.data.files import write_json
+from ostrakon.data.files import read_json, write_json
 from ostrakon.validation import InvalidInput
 
 MANIFEST = "manifest.json"
@@ -19,25 +18,32 @@ def write_manifest(folder: Path) -> None:
     write_json(folder / MANIFEST, content)
 
 
-def is_finished(folder: Path) -> bool:
+def is_finished(folder: Path, *, again: bool = False) -> bool:
     """Whether `folder` holds a release that is as it was written; False where it is missing or empty.
 
+    again: whether the command that asks writes a release that is removed, which the errors advise then.
+
     Errors: `InvalidInput` where files stand there without a manifest, or are not the files of the manifest: changed,
-    missing, or beside them.
+    missing, beside them, or links.
     """
     if not folder.is_dir() or not any(folder.iterdir()):
         return False
-    again = f"remove {folder}, and the same command writes it again from the answers that were drawn."
+    advice = (
+        f": remove {folder}, and the same command writes it again from the answers that were drawn." if again else "."
+    )
+    for path in folder.rglob("*"):
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            raise InvalidInput(f"{path} must be a file, and it is a link or a device{advice}")
+    if not (folder / MANIFEST).exists():
+        raise InvalidInput(f"{folder} has no {MANIFEST}, so it is not a finished release{advice}")
     try:
-        content = json.loads((folder / MANIFEST).read_bytes())
+        content = read_json(folder / MANIFEST)
         listed = dict(content["files"])
         known = content["schema"] == SCHEMA
-    except FileNotFoundError:
-        raise InvalidInput(f"{folder} has no {MANIFEST}, so it is not a finished release; {again}") from None
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InvalidInput(f"{folder / MANIFEST} is damaged, so nobody can tell what may leave; {again}") from None
+    except (InvalidInput, KeyError, TypeError, ValueError):
+        raise InvalidInput(f"{folder / MANIFEST} is damaged, so nobody can tell what may leave{advice}") from None
     if not known:
-        raise InvalidInput(f"{folder / MANIFEST} must have the schema {SCHEMA!r}, got {content['schema']!r}; {again}")
+        raise InvalidInput(f"{folder / MANIFEST} must have the schema {SCHEMA!r}, got {content['schema']!r}{advice}")
     present = checksums(folder, leave_out=(MANIFEST,))
     foreign = sorted(present.keys() - listed.keys())
     if foreign:
@@ -48,5 +54,5 @@ def is_finished(folder: Path) -> bool:
     for name, checksum in listed.items():
         if present.get(name) != checksum:
             fault = "is gone from" if name not in present else "was changed after it was written to"
-            raise InvalidInput(f"{name} {fault} {folder}; restore it, or {again}")
+            raise InvalidInput(f"{name} {fault} {folder}{advice}")
     return True

@@ -1,8 +1,9 @@
-"""Whether a ledger recorded what a release holds."""
+"""Which run of a ledger drew the numbers in a release, and whether its statement says what the ledger says."""
 
 from __future__ import annotations
 
 import csv
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,39 @@ from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.report.earlier import table_of_file
 from ostrakon.report.manifest import MANIFEST, is_finished
 from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_MOMENTS
-from ostrakon.report.statement_file import read_statement
+from ostrakon.report.statement_file import FILE, read_statement
 from ostrakon.run.stages.queries import Answers
-from ostrakon.statements.statement import round_up
-from ostrakon.validation import InvalidInput
+from ostrakon.statements.adjacency import sentences_of
+from ostrakon.statements.statement import LABELS_OF, round_up
+from ostrakon.validation import InvalidInput, shown
 
 
-def find_recorded(folder: Path, ledger: Ledger) -> tuple[History, Spend]:
-    """Find the run in a ledger that has drawn what a release holds.
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """What a ledger says of the run that drew the numbers in a release.
+
+    Parameters
+    ----------
+    account : History
+    spend : Spend
+        The account's entry of the run.
+    neighbours : str
+        When two data sets are neighbours in this account, in one sentence.
+    levels : mapping of str to Spend
+        What the run has spent for each lower level of consent, by level.
+    compared : str
+        Which numbers of the release were compared with what the run drew.
+    """
+
+    account: History
+    spend: Spend
+    neighbours: str
+    levels: dict[str, Spend]
+    compared: str
+
+
+def find_recorded(folder: Path, ledger: Ledger) -> Recorded:
+    """Find the run in a ledger that has drawn the numbers in a release, and compare the statement with it.
 
     Parameters
     ----------
@@ -32,14 +58,13 @@ def find_recorded(folder: Path, ledger: Ledger) -> tuple[History, Spend]:
 
     Returns
     -------
-    tuple of (History, Spend)
-        The account and its entry of the run.
+    Recorded
 
     Raises
     ------
     InvalidInput
-        If the release is not as it was written, no run of the ledger has drawn its answers, or its statement claims
-        more privacy than, or another unit from, what the run has reserved.
+        If the release is not as its manifest says, no run of the ledger has drawn its numbers, or its statement's
+        guarantee differs from what the ledger has: in epsilon, delta, unit or neighbours, or at a level of consent.
     Tampered
         If the ledger is not as it was written.
     """
@@ -47,28 +72,48 @@ def find_recorded(folder: Path, ledger: Ledger) -> tuple[History, Spend]:
         raise InvalidInput(f"release must be the folder of a finished release, got {folder}.")
     is_finished(folder)
     content = read_statement(folder)
-    runs = ledger.find_drawn(sha256(_drawn(folder, content).as_bytes()))
+    answers, compared = _drawn(folder, content)
+    runs = ledger.find_drawn(sha256(answers.as_bytes()))
     if not runs:
         raise InvalidInput(
-            f"No run in {ledger.url} has drawn the answers in {folder}: it was paid for elsewhere, or its answers were "
+            f"No run in {ledger.url} has drawn the {compared} in {folder}: it was paid for elsewhere, or they were "
             "changed."
         )
-    wrong = [_false_claim(content, account, spend) for account, spend in runs]
-    for entry, reason in zip(runs, wrong, strict=True):
-        if reason is None:
-            return entry
-    raise InvalidInput(f"{folder / 'statement.json'} {wrong[0]}: do not rely on it.")
+    reasons: list[str] = []
+    for account, spend in runs:
+        if any(_level_of(account, other) is not None for other, _ in runs):
+            continue  # The same draw, as a lower level of consent pays for it.
+        levels = {name: paid for other, paid in runs if (name := _level_of(other, account)) is not None}
+        try:
+            neighbours = _require_same(content, account, spend, levels)
+        except _Differs as differs:
+            reasons.append(str(differs))
+            continue
+        return Recorded(account=account, spend=spend, neighbours=neighbours, levels=levels, compared=compared)
+    raise InvalidInput(f"{folder / FILE} does not say what the ledger says: {reasons[0]}.")
 
 
-def _drawn(folder: Path, content: dict[str, Any]) -> Answers:
-    """Read the answers of a release."""
+class _Differs(Exception):
+    """A statement says something else than the ledger."""
+
+
+def _level_of(account: History, highest: History) -> str | None:
+    """The level of consent that an account is for, if it belongs to that of the highest level."""
+    start = f"{highest.name}, level "
+    return account.name.removeprefix(start) if account.name.startswith(start) else None
+
+
+def _drawn(folder: Path, content: dict[str, Any]) -> tuple[Answers, str]:
+    """Read the numbers of a release, and name them."""
     try:
         tables = {name: folder / name for name in (NOISY_COUNTS, NOISY_MOMENTS)}
         counts, moments = (table_of_file(path)[1] if path.is_file() else None for path in tables.values())
         labels = _labels(folder / LABELS, content["classes"]) if counts is None else counts.argmax(axis=1)
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, csv.Error) as error:
         raise InvalidInput(f"The answers in {folder} cannot be read ({error!r}).") from None
-    return Answers(labels=labels, taught=labels, rounds=(), secure=True, counts=counts, moments=moments)
+    names = [name for name, table in ((NOISY_COUNTS, counts), (NOISY_MOMENTS, moments)) if table is not None]
+    compared = f"numbers of {' and '.join(names)}" if names else f"labels of {LABELS}"
+    return Answers(labels=labels, taught=labels, rounds=(), secure=True, counts=counts, moments=moments), compared
 
 
 def _labels(path: Path, classes: list[str]) -> Any:
@@ -78,18 +123,65 @@ def _labels(path: Path, classes: list[str]) -> Any:
     return np.array(numbers, np.int64)
 
 
-def _false_claim(content: dict[str, Any], account: History, spend: Spend) -> str | None:
-    """Say what a statement claims beyond what a run has reserved; None if it claims no more."""
-    stated = content["guarantee"]
-    if stated is None:
-        return None
-    if content["unit_of_privacy"] != account.unit:
-        return f"protects one {content['unit_of_privacy']}, and account {account.name} is for one {account.unit}"
+def _require_same(content: dict[str, Any], account: History, spend: Spend, levels: dict[str, Spend]) -> str:
+    """Return the sentence of the neighbours; raise `_Differs` where the statement and the ledger differ."""
+    guarantee = content.get("guarantee")
+    if not isinstance(guarantee, dict) or content.get("private") is not True or content.get("not_private") is not None:
+        raise _Differs("it claims no guarantee")
+    _require_price("guarantee", guarantee, spend)
+    labels = account.relation == "labels"
+    unit, protects = LABELS_OF[account.unit] if labels else account.unit, "labels" if labels else "records"
+    for name, value in (("unit_of_privacy", unit), ("protects", protects)):
+        if content.get(name) != value:
+            raise _Differs(f"{name} is {shown(content.get(name))}, and by account {account.name} it is {value!r}")
+    by = content.get("unit_column")
+    if not (isinstance(by, str) if account.unit == "user" else by is None):
+        raise _Differs(f"unit_column is {shown(by)}, and account {account.name} is for one {account.unit}")
+    neighbours = content.get("adjacency")
+    if neighbours not in sentences_of(account.relation, by=by):
+        raise _Differs(f"adjacency is {shown(neighbours)}, and account {account.name} is for {account.relation}")
+    for part in _parts(content, "epsilon_by_adjacency"):
+        if part.get("relation") == account.relation:
+            _require_price("epsilon_by_adjacency", part, spend)
+        if (part.get("relation") == account.relation) != (part.get("neighbours") == neighbours):
+            raise _Differs(f"epsilon_by_adjacency gives {shown(part.get('relation'))} other neighbours")
+    curve = content.get("privacy_curve")
+    if curve is not None:
+        for point in _parts(curve, "epsilon_at_delta"):
+            if point.get("delta") == spend.delta:
+                _require_price("privacy_curve", point, spend)
+    _require_levels(content, spend, levels)
+    return str(neighbours)
+
+
+def _require_levels(content: dict[str, Any], spend: Spend, levels: dict[str, Spend]) -> None:
+    """Compare what the statement says of each level of consent with the entry in the account of that level."""
+    consent = content.get("consent")
+    stated = {} if consent is None else {str(one.get("level")): one for one in _parts(consent, "levels")}
+    highest = stated.keys() - levels.keys()
+    if levels.keys() - stated.keys() or len(highest) != (1 if levels else 0):
+        named, paid = ", ".join(stated) or "none", ", ".join(levels) or "none"
+        raise _Differs(f"its levels of consent are {named}, and the ledger has accounts of these lower levels: {paid}")
+    for level, one in stated.items():
+        _require_price(f"level {level} of consent", one, levels.get(level, spend))
+
+
+def _parts(content: Any, name: str) -> list[dict[str, Any]]:
+    """A list of objects in a statement."""
+    parts = content.get(name) if isinstance(content, dict) else None
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        raise _Differs(f"{name} must be a list of objects, got {shown(parts)}")
+    return parts
+
+
+def _require_price(name: str, stated: dict[str, Any], spend: Spend) -> None:
+    """Require the epsilon and delta of a run, as a statement rounds them."""
     if spend.epsilon is None or spend.delta is None:
-        return "claims a guarantee, and its run had none"
-    if stated["epsilon"] < round_up(spend.epsilon) or stated["delta"] < spend.delta:
-        return (
-            f"claims epsilon {stated['epsilon']:g} at delta {stated['delta']:g}, and its run has reserved epsilon "
-            f"{round_up(spend.epsilon):g} at delta {spend.delta:g}"
+        raise _Differs(f"{name} claims a guarantee, and its run had none")
+    given = (stated.get("epsilon"), stated.get("delta"))
+    paid = (round_up(spend.epsilon), spend.delta)
+    if given != paid or any(isinstance(number, bool) for number in given):
+        raise _Differs(
+            f"{name} has epsilon {shown(given[0])} at delta {shown(given[1])}, and in the ledger it has epsilon "
+            f"{paid[0]:g} at delta {paid[1]:g}"
         )
-    return None

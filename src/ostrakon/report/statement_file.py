@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from ostrakon.data.files import write_json
+from ostrakon.data.files import read_json, write_json
 from ostrakon.statements.statement import SCHEMA, Statement
 from ostrakon.validation import InvalidInput
 
@@ -23,12 +22,7 @@ def write_statement(folder: Path, statement: Statement) -> None:
 def read_statement(folder: Path) -> dict[str, Any]:
     """The content of `statement.json`; refused where it has another schema."""
     path = Path(folder) / FILE
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InvalidInput(
-            f"{path} must be a statement written by ostrakon, but it cannot be read ({error})."
-        ) from None
+    content = read_json(path)
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise InvalidInput(f"{path} must have the schema {SCHEMA!r}.")
     return content

@@ -14,6 +14,7 @@ from ostrakon.run.stages.estimates import estimates_of, warnings_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.votes import pair_map
+from ostrakon.statements.adjacency import SAME_SIZE
 from ostrakon.statements.statement import Protects, Statement, round_up, weak_remark
 from ostrakon.statements.versions import versions
 from ostrakon.students.additive import ADDITIVE
@@ -42,8 +43,6 @@ _ONLY = {
     ADDITIVE: "the student of runs without public rows",
     SUMS: "ridge regression from released sums; its penalties (and thresholds of labels) were chosen on these alone",
 }
-
-_SAME_SIZE = " Both lead to the same default settings, which depend on the approximate number of records."
 
 
 def described(selection: Selection) -> str:
@@ -169,7 +168,7 @@ def _adjacency(plan: Plan, task: Task) -> str:
     # Where labels alone are protected, neighbours are of one size anyway.
     sized = plan.sized and not plan.per_record and task.private.protects == "records"
     own = plan.own_first(task.private.adjacencies(counted=plan.per_record))[0][1]
-    return own + (_SAME_SIZE if sized else "")
+    return own + (SAME_SIZE if sized else "")
 
 
 def _adjacent(plan: Plan, task: Task) -> tuple[Adjacent, ...]:

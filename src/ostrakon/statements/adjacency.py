@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from ostrakon.mechanisms.base import Relation
+
+SAME_SIZE = " Both lead to the same default settings, which depend on the approximate number of records."
+"""Added where trained teachers run at default settings."""
+
 
 def adjacency(*, by: str | None = None, fixed: bool = False) -> str:
     """The sentence of a privacy statement that defines neighbouring data sets.
@@ -53,6 +58,17 @@ def other_adjacency(*, by: str | None = None, fixed: bool = False) -> str:
     if by is not None:
         return f"Two data sets are neighbours when all the rows of one {one} are exchanged for those of another one."
     return "Two data sets are neighbours when they have equally many records and differ in the content of one."
+
+
+def sentences_of(relation: Relation, *, by: str | None = None) -> tuple[str, ...]:
+    """The sentences with which a statement may define the neighbours of this relation."""
+    known = {
+        "replace": (adjacency(by=by, fixed=True),),
+        "take-out": (other_adjacency(by=by, fixed=True),),
+        "add-remove": (adjacency(by=by), adjacency(by=by) + SAME_SIZE),
+        "labels": (label_adjacency(by=by),),
+    }
+    return known[relation]
 
 
 def with_engines(trust_model: str, engines: tuple[str, ...]) -> str:
