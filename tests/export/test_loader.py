@@ -21,6 +21,7 @@ DAY = datetime.date(2000, 1, 2)
     ("read", "cell", "expected"),
     [
         *((read_number, cell, 1.5) for cell in (1.5, " 1.5 ", "+15e-1", np.float32(1.5))),
+        *((read_number, cell, math.nan) for cell in ("٥", "1_0")),
         *((read_number, cell, math.nan) for cell in ("", "1,5", "nan", "inf", "1e999", None, 10**400, b"1", DAY)),
         *((read_date, cell, 1.0) for cell in ("2000-01-02", DAY, pd.Timestamp(DAY), np.datetime64("2000-01-02"))),
         *((read_date, cell, 1.5) for cell in ("2000-01-02 12:00", "2000-01-02T12:00:00Z", "2000-01-02T13:00:00+01:00")),

@@ -142,7 +142,7 @@ def test_a_client_has_its_cap_and_its_rate(service, rows, monkeypatch):
     now = [time.time()]
     monkeypatch.setattr(time, "time", lambda: now[0])
     assert service.ask(rows(3), token="b").status_code == 200
-    assert refused(service.ask(rows(4), token="b"), 403, "spent").startswith("The client may ask about 0 more")
+    assert refused(service.ask(rows(4), token="b"), 403, "limit_reached").startswith("The client may ask about 0 more")
     told = service.ask(rows(3), token="b")
     assert refused(told, 429, "too_many_requests") == "At most 2 requests a second."
     assert told.headers["Retry-After"] == "1"
@@ -254,7 +254,7 @@ def test_metrics_are_for_a_monitor_and_name_no_row_label_or_client(service, rows
     for _ in range(REFUSALS_WRITTEN + 2):
         service.get("/metrics", token="c")
     refused(service.get("/metrics"), 404, "not_found")
-    refused(service.ask(rows(1, start=50), token="monitor"), 403, "spent")
+    refused(service.ask(rows(1, start=50), token="monitor"), 403, "limit_reached")
     told = service.get("/metrics", token="monitor")
     assert told.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert told.text.endswith("\n")

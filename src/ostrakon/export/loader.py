@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_BEFORE, _AFTER = r"[+-]?([$€£¥]\s?)?", r"([eE][+-]?\d+)?(\s?[$€£¥%])?"
-_COMMA_NUMBER = re.compile(rf"{_BEFORE}((\d+|\d{{1,3}}(\.\d{{3}})+)(,\d*)?|,\d+){_AFTER}")
-_AMOUNT = re.compile(rf"{_BEFORE}((\d+|\d{{1,3}}(,\d{{3}})+)(\.\d*)?|\.\d+){_AFTER}")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_BEFORE, _AFTER = r"[+-]?([$€£¥]\s?)?", r"([eE][+-]?[0-9]+)?(\s?[$€£¥%])?"
+_COMMA_NUMBER = re.compile(rf"{_BEFORE}(([0-9]+|[0-9]{{1,3}}(\.[0-9]{{3}})+)(,[0-9]*)?|,[0-9]+){_AFTER}")
+_AMOUNT = re.compile(rf"{_BEFORE}(([0-9]+|[0-9]{{1,3}}(,[0-9]{{3}})+)(\.[0-9]*)?|\.[0-9]+){_AFTER}")
 _SIGNS = re.compile(r"[$€£¥%\s]")
 _DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}:?\d{2})?)?")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

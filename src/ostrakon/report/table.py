@@ -99,7 +99,7 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
     if outcome.budget is not None:
         yield "Budget", _budget(outcome.budget)
     yield "May be published" if statement.guarantee is not None else "Release", str(release)
-    yield "Keep private", f"{outcome.folder / 'private'} (teachers, votes, data-dependent cost)"
+    yield "Keep private", f"{outcome.folder / 'private'} (nothing in it may leave)"
 
 
 def _student(finished: FinishedRun) -> Iterator[tuple[str, str]]:

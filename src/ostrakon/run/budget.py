@@ -415,8 +415,10 @@ def _opened(
     if known and options.ledger_account is None:
         # Nearly the same data would get a full budget every time.
         raise InvalidInput(
-            f"ledger_account must be given: these data, with these neighbours, are new to {options.ledger}. If their "
-            f"people have an account there, bind them to it by {bind}; else name a new one."
+            f"ledger_account must be given: these data, with these neighbours, are new to {options.ledger}. If an "
+            f"account there for one {of['unit']} (neighbours: {of['relation']}) is of the same people, bind them to it "
+            f"by {bind}; "
+            "else name a new one: records and users, and different neighbours, need accounts of their own."
         )
     like = {"epsilon": options.budget, "delta": plans[0].delta}
     caps = [Filter.for_runs_like(cost, **like) for cost in costs_of_plan(plans[0])]

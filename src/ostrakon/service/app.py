@@ -49,6 +49,8 @@ _CODES = {
     429: "too_many_requests",
     503: "unavailable",
 }
+_LIMIT = "limit_reached"
+"""A client has reached its own limit, whatever is left in the account."""
 _REFUSALS: dict[type[InvalidInput], int] = {BudgetSpent: 403, ClientLimitReached: 403, Busy: 503, Unavailable: 503}
 
 
@@ -238,7 +240,7 @@ def _add_error_handlers(app: FastAPI, allowed: Mapping[str, str]) -> None:
 
     @app.exception_handler(InvalidInput)
     async def refused(request: Request, error: Exception) -> JSONResponse:
-        return _problem(_status(error), str(error))
+        return _problem(_status(error), str(error), word=_LIMIT if isinstance(error, ClientLimitReached) else None)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: Exception) -> JSONResponse:
@@ -275,11 +277,20 @@ def _statement(labeller: Labeller) -> dict[str, Any]:
     }
 
 
-def _problem(code: int, message: str, *, headers: Mapping[str, str] | None = None, close: bool = False) -> JSONResponse:
-    """A refusal. close: close the connection without reading any more of it."""
+def _problem(
+    code: int,
+    message: str,
+    *,
+    word: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    close: bool = False,
+) -> JSONResponse:
+    """A refusal. word: its code in words, if it is not that of the status. close: close the connection without reading
+    any more of it.
+    """
     fixed = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}.get(code, {})
     fixed |= {"Connection": "close"} if close else {}
-    content = {"error": {"code": _CODES.get(code, "error"), "message": message}}
+    content = {"error": {"code": word or _CODES.get(code, "error"), "message": message}}
     return JSONResponse(content, status_code=code, headers={**fixed, **(headers or {})})
 
 
