@@ -261,3 +261,15 @@ def test_classes_of_private_labels_are_published_only_when_asked():
     assert "rare" not in str(refused.value)
     with pytest.raises(InvalidInput, match="a list of labels, or 'from-private', got 'no'"):
         ostrakon.PATEClassifier(classes="no").fit(X[PRIVATE], y[PRIVATE], X_public=X[PUBLIC])
+
+
+def test_numbers_with_fractions_are_labels_if_they_are_listed():
+    rng = np.random.default_rng(0)
+    X, U = rng.normal(size=(600, 2)), rng.normal(size=(100, 2))
+    y = np.array([1.0, 2.5, 3.75])[np.digitize(X[:, 0], [-0.5, 0.5])]
+    model = ostrakon.PATEClassifier(classes=[1.0, 2.5, 3.75], student="logistic", random_state=0, epsilon=4.0)
+    model.fit(X, y, X_public=U)
+    assert set(model.predict(U)) <= {1.0, 2.5, 3.75}
+    assert model.score(X, y) == (model.predict(X) == y).mean() > 0.6
+    with pytest.raises(ValueError, match="continuous"):
+        model.fit(X, y + 0.1, X_public=U)

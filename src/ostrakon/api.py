@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ostrakon.data.classes import require_order_given
 from ostrakon.data.object_store import object_path
 from ostrakon.data.understood import Understood
 from ostrakon.estimators.choices import require_choices
 from ostrakon.features.text import reads_text
 from ostrakon.options.call import with_own_parameters
 from ostrakon.options.files import Files
-from ostrakon.options.options import ACCURACY, AUTO, Options
+from ostrakon.options.options import ACCURACY, AUTO, ORDERED, Options
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.earlier import read_release
 from ostrakon.report.manifest import is_finished
@@ -111,6 +112,8 @@ def train(
         raise InvalidInput(f"{unknown[0]} is not an option of train; `ostrakon train --help-all` lists them.")
     check_engine("engine", engine)
     require_choices(teacher=settings.teacher, student=settings.student, representation=settings.representation)
+    if settings.objective == ORDERED and files.range is None and files.labels is None:
+        require_order_given(files.for_task()["classes"])
     if store is None and store_options is not None:
         raise InvalidInput("store-options are for a store: give --store, too.")
     stored_at = None if store is None else object_path(store, store_options)

@@ -22,6 +22,7 @@ from ostrakon.data.classes import (
     offered_classes,
     refuse_quantity,
     require_different,
+    require_order_given,
     unnamed_classes,
 )
 from ostrakon.data.columns import alike, alike_in_words
@@ -30,7 +31,7 @@ from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
 from ostrakon.data.labels import Labels, columns_by_name, require_indicators
 from ostrakon.mechanisms import Mechanism
-from ostrakon.options.options import ACCURACY, AUTO, WORST_CASE
+from ostrakon.options.options import ACCURACY, AUTO, ORDERED, WORST_CASE
 from ostrakon.private_estimator import PrivateEstimator
 from ostrakon.rows_in_memory import is_free_form, target_array, warn_outside
 from ostrakon.run.inputs.private_data import Rows
@@ -263,7 +264,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
             **own,
         )
         if not isinstance(X_public, Domain) and self.protect == "records":
-            warn_outside(given, task)
+            warn_outside(given, task, X=X, X_public=X_public)
         self._run(task, self.noise)
         return self
 
@@ -303,7 +304,10 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
             From 0 to 1.
         """
         check_is_fitted(self)
-        return super().score(X, columns_by_name(y, self.classes_), sample_weight)
+        y = columns_by_name(y, self.classes_)
+        if self.classes_.dtype.kind == "f":  # scikit-learn takes labels with fractions for quantities
+            return float(np.average(target_array(y) == self.predict(X), weights=sample_weight))
+        return super().score(X, y, sample_weight)
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
         y = y if self.classes is None or isinstance(self.classes, str) else columns_by_name(y, listed(self.classes))
@@ -318,12 +322,18 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
             labels: Any = raw
         else:
             rows, labels = validate_data(self, X, y, dtype=None, accept_sparse=False, multi_output=several)
-        if several:
+        if several or self._lists(labels):
             return rows, labels
         check_classification_targets(labels)
         if type_of_target(labels) not in ("binary", "multiclass") or labels.ndim != 1:
             raise InvalidInput(f"y must be one label per row, got {type_of_target(labels)} of shape {labels.shape}.")
         return rows, labels
+
+    def _lists(self, labels: Any) -> bool:
+        """Whether `classes` lists all of these labels, which are numbers with fractions or without."""
+        if labels.dtype.kind != "f" or labels.ndim != 1 or self.classes is None or isinstance(self.classes, str):
+            return False
+        return set(np.unique(labels).tolist()) <= set(listed(self.classes))
 
     def _levels(self, given: Any, rows: int, X_public: Any, *, several: bool) -> Any:
         """The number of every row's level of consent; None without any."""
@@ -362,6 +372,8 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
     def _class_numbers(self, present: Any, numbers: Any) -> tuple[Any, Any]:
         counts = dict(zip(present.tolist(), np.bincount(numbers).tolist(), strict=True))
         if self.classes is None:
+            if self.objective == ORDERED:
+                require_order_given(None)
             raise InvalidInput(
                 unnamed_classes("The classes of the labels y", offered_classes(counts), f"classes={FROM_PRIVATE!r}")
             )

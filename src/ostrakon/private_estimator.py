@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
-from ostrakon.data.understood import Understood, kinds_in_words
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, Options
@@ -27,6 +26,7 @@ from ostrakon.rows_in_memory import (
     require_apart,
     require_described,
     require_same_images,
+    understood_frame,
     warn_of_text,
 )
 from ostrakon.run.day import today
@@ -105,8 +105,10 @@ class PrivateEstimator(BaseEstimator):
         if self.partition not in ("hash", "random"):
             raise InvalidInput(f"partition must be 'hash' or 'random', got {self.partition!r}.")
         if not isinstance(X_public, Domain):
-            given, own["X_public"], columns = as_written(given, own["X_public"], getattr(self, "representation", AUTO))
-            own |= {"kinds": dict(columns.kinds), "understood": Understood(facts=kinds_in_words(columns))}
+            representation = getattr(self, "representation", AUTO)
+            given, own["X_public"], columns = as_written(given, own["X_public"], representation)
+            understood = understood_frame(own["X_public"], columns, representation)
+            own |= {"kinds": dict(columns.kinds), "understood": understood}
         return given, own
 
     def _store(self, finished: FinishedRun, memory: InMemory) -> None:

@@ -164,7 +164,7 @@ class PATERegressor(RegressorMixin, PrivateEstimator):
             **of_quantity(quantity),
             **own,
         )
-        warn_outside(given, task)
+        warn_outside(given, task, X=X, X_public=X_public)
         for sentence in quantity.clipped_in_words(float(((values < quantity.low) | (values > quantity.high)).mean())):
             warnings.warn(sentence, OutsideRange, stacklevel=2)
         self._run(task, self.noise)

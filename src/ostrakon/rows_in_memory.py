@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ostrakon.data.changed_rows import refuse_changed_rows
-from ostrakon.data.columns import Columns, kind_of, require_same_types, typed, word, written_as_text
+from ostrakon.data.columns import Columns, Kind, is_text, kind_of, require_same_types, typed, word, written_as_text
 from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
 from ostrakon.data.identity import row_marks
@@ -17,6 +17,7 @@ from ostrakon.data.images import require_same_scale
 from ostrakon.data.outside_range import in_words, is_standardised, outside_memory
 from ostrakon.data.owners import likely_owners
 from ostrakon.data.shared_rows import CountedRows, compared_columns, refuse_shared_rows
+from ostrakon.data.understood import Understood, kinds_in_words
 from ostrakon.features.text import holds_text_alone, reads_text
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
@@ -27,6 +28,10 @@ class OutsidePublicRange(UserWarning):
     """Private values look wrong beside the public ones: another unit, or an identifier. The message is private."""
 
 
+class LeftOut(UserWarning):
+    """A public column that names or numbers the rows is not learned from."""
+
+
 class ReadAsCategories(UserWarning):
     """Public text that is nearly unique is read as categories, which are released."""
 
@@ -35,24 +40,47 @@ _FIRST = 100
 """Rows of a column that are compared first, because few columns are equal there."""
 _FEW, _NEARLY = 20, 0.9
 """Different values up to which text is taken for categories; the share of different values that is nearly all."""
+RECIPE = (
+    "Pipeline([('scale', FrozenEstimator(scaler.fit(X_public))), ('pate', model.set_fit_request(X_public=True))], "
+    "transform_input=['X_public']).fit(X, y, X_public=X_public)"
+)
+"""A scaler that learns from public rows before an estimator."""
 _SCALED = (
-    "The steps of a Pipeline learn from X and leave X_public as it is. Fit them on public rows instead, "
-    "FrozenEstimator(scaler.fit(X_public)), and give the Pipeline transform_input=['X_public'] under "
-    "sklearn.set_config(enable_metadata_routing=True)."
+    "The steps of a Pipeline learn from X and leave X_public as it is. Fit them on public rows instead, after "
+    f"sklearn.set_config(enable_metadata_routing=True): {RECIPE}. What else fit takes, such as users, set_fit_request "
+    "names, too."
 )
 
 
-def warn_outside(given: Any, task: Task) -> None:
-    """Warn of private values that look wrong beside the public ones (`OutsidePublicRange`)."""
+def warn_outside(given: Any, task: Task, *, X: Any, X_public: Any) -> None:
+    """Warn of private values that look wrong beside the public ones (`OutsidePublicRange`).
+
+    given: the private rows as they were read. X, X_public: as `fit` got them, with the columns that were left out.
+    """
     assert isinstance(task.private, Rows)
-    for sentence in _remarks(given, task.X_public, users=task.private.users):
+    users, public = task.private.users, task.X_public
+    for sentence in _remarks(_whole(given, X), _whole(public, X_public), used=_columns(given), users=users):
         warnings.warn(sentence, OutsidePublicRange, stacklevel=3)
+
+
+def _columns(rows: Any) -> set[str] | None:
+    """The names of the columns of a frame; None for anything else."""
+    return {str(name) for name in rows.columns} if hasattr(rows, "iloc") else None
+
+
+def _whole(read: Any, given: Any) -> Any:
+    """A frame that was read, and its columns that were left out."""
+    if not hasattr(read, "iloc"):
+        return read
+    rows = as_frame(given)
+    return pd.concat([read, rows[[name for name in rows.columns if name not in read.columns]]], axis=1)
 
 
 def as_written(private: Any, public: Any, representation: Any) -> tuple[Any, Any, Columns]:
     """(private rows, public rows, kinds of the columns that were read): text of numbers or dates as the files' reader.
 
-    A column is read if `written_as_text` says so of the public one. Anything but two frames stays as it is.
+    A column is read, or left out with a warning (`LeftOut`), if `written_as_text` says so of the public one. Anything
+    but two frames stays as it is.
     Guarantee: a private cell is read alone, in a form that public cells decide.
     Errors: `InvalidInput` for a private column of another type than the public one.
     """
@@ -62,12 +90,18 @@ def as_written(private: Any, public: Any, representation: Any) -> tuple[Any, Any
     if not columns.kinds:
         return private, public, columns
     require_same_types(private, public)
+    for name in columns.left_out:
+        sentence = (
+            f"{name!r} is left out: in X_public it is {columns.notes[name].partition(';')[0]}. If it says whose a row "
+            "is, give it as users; if it is a quantity, give the column another name, or X and X_public as arrays."
+        )
+        warnings.warn(sentence, LeftOut, stacklevel=4)
     read = [_read(rows, columns) for rows in (private, public)] if private is not public else [_read(public, columns)]
     return read[0], read[-1], columns
 
 
 def _read(rows: pd.DataFrame, columns: Columns) -> pd.DataFrame:
-    cells = {name: rows[name] for name in rows.columns}
+    cells = {name: rows[name] for name in rows.columns if str(name) not in columns.left_out}
     for name in cells:
         if str(name) in columns.kinds:
             given = rows[name].astype(object)
@@ -75,6 +109,29 @@ def _read(rows: pd.DataFrame, columns: Columns) -> pd.DataFrame:
             given = given.where(given.map(pd.api.types.is_scalar), None)
             cells[name] = typed(given, columns.kinds[str(name)])
     return pd.DataFrame(cells, index=rows.index)
+
+
+def understood_frame(public: Any, columns: Columns, representation: Any) -> Understood:
+    """How the columns of a frame were read; of arrays nothing is to be said. columns: as of `as_written`."""
+    if not hasattr(public, "iloc") or public.columns.has_duplicates:
+        return Understood()
+    text = isinstance(representation, str) and reads_text(representation)
+    kinds: dict[str, Kind] = {
+        str(name): columns.kinds.get(str(name)) or _kind(public[name], text=text) for name in public.columns
+    }
+    left_out = {"Not used": "; ".join(f"{name}: {note}" for name, note in columns.notes.items())}
+    return Understood(facts={**kinds_in_words(Columns(kinds)), **(left_out if columns.notes else {})})
+
+
+def _kind(column: pd.Series, *, text: bool) -> Kind:
+    """The kind of a public column that is as its type says."""
+    if pd.api.types.is_datetime64_any_dtype(column.dtype):
+        return "date"
+    if pd.api.types.is_bool_dtype(column.dtype):
+        return "category"
+    if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
+        return "number"
+    return "text" if text and is_text(column) else "category"
 
 
 def warn_of_text(public: Any, representation: Any) -> None:
@@ -138,8 +195,11 @@ def _same(column: pd.Series, users: Any) -> bool:
     return list(map(word, column)) == list(map(word, np.asarray(users).tolist()))
 
 
-def _remarks(private: Any, public: Any, *, users: Any) -> list[str]:
-    """Sentences on private columns that look like identifiers, or have values far beyond the public range."""
+def _remarks(private: Any, public: Any, *, used: set[str] | None, users: Any) -> list[str]:
+    """Sentences on private columns that look like identifiers, or have values far beyond the public range.
+
+    used: the columns that are learned from; None for all.
+    """
     outside, owners = outside_memory(private, public), list[str]()
     if users is None and hasattr(private, "iloc") and hasattr(public, "iloc"):
         columns = {str(name): private[name] for name in private.columns}
@@ -154,7 +214,8 @@ def _remarks(private: Any, public: Any, *, users: Any) -> list[str]:
             "Every column of X has mean 0 and standard deviation 1: a scaler seems to have learned from private rows, "
             f"which the guarantee does not cover. {_SCALED}"
         )
-    far = in_words({name: share for name, share in outside.items() if name not in owners}, public_rows=len(public))
+    beyond = {name: share for name, share in outside.items() if name not in owners and (used is None or name in used)}
+    far = in_words(beyond, public_rows=len(public))
     return sentences if far is None else [*sentences, f"{far} {_SCALED}"]
 
 

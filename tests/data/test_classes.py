@@ -150,3 +150,10 @@ def test_numbers_of_another_precision_are_one_class(tmp_path) -> None:
 def test_text_and_whole_numbers_keep_their_zeros() -> None:
     counts = {"v1.10": 5, "v1.1": 5, "70": 5, "7": 5}
     assert agree_on_classes(counts, None, list(counts), **NAMES)[0] == tuple(counts)
+
+
+def test_many_numbers_with_one_unit_are_a_quantity():
+    counts = {f"{place}.5 kg": 12 for place in range(12)}
+    with pytest.raises(InvalidInput, match=r"for a quantity give the number alone and the unit, 'kg', in the header"):
+        agree_on_classes(counts, None, None, **NAMES)
+    assert agree_on_classes(counts, None, list(counts), **NAMES)[0] == tuple(counts)

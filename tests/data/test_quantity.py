@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from ostrakon.data.quantity import Quantity
+from ostrakon.data.sources import open_table
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
 
@@ -50,3 +51,9 @@ def test_steps_are_clipped_and_values_come_back():
 def test_a_value_that_is_no_number_is_refused(cell):
     with pytest.raises(InvalidInput, match="The target"):
         Quantity.of("0,1").steps([0.5, cell])
+
+
+def test_a_target_with_a_unit_is_refused_with_what_to_do(tmp_path):
+    (tmp_path / "p.csv").write_text("weight\n" + "".join(f"{place}.9 kg\n" for place in range(12)))
+    with pytest.raises(InvalidInput, match=r"in 12 of 12\. Write the number alone and the unit, 'kg', in the header\."):
+        open_table(tmp_path / "p.csv").require_numbers("weight")

@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 
 import ostrakon
-from ostrakon.rows_in_memory import OutsidePublicRange, ReadAsCategories, as_written, warn_of_text
+from ostrakon.rows_in_memory import RECIPE, LeftOut, OutsidePublicRange, ReadAsCategories, as_written, warn_of_text
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.validation import InvalidInput
 
@@ -138,3 +142,32 @@ def test_a_scaler_that_learned_from_private_rows_is_named() -> None:
     model = ostrakon.PATEClassifier(classes=[0, 1], student="logistic", n_queries=20)
     with pytest.warns(OutsidePublicRange, match=r"mean 0 and standard deviation 1.*FrozenEstimator.*transform_input"):
         model.fit((X - X.mean(0)) / X.std(0), (X[:, 0] > 50).astype(int), X_public=U)
+
+
+def test_an_identifier_is_left_out_in_memory_as_in_a_file(tmp_path: Path) -> None:
+    (texts, typed), (public, _) = written(600, 0), written(200, 1)
+    rng = np.random.default_rng(2)
+    rows, pool = (frame.assign(client_id=rng.permutation(len(frame)) + 10) for frame in (texts, public))
+    y = (typed["price"] > typed["price"].median()).astype(int)
+    options: dict[str, Any] = {"epsilon": 4, "classes": [0, 1], "student": "logistic", "random_state": 0}
+    with pytest.warns(LeftOut, match="'client_id' is left out: in X_public it is a different whole number in every"):
+        model = ostrakon.PATEClassifier(**options).fit(rows, y, X_public=pool)
+    assert "client_id" not in {one["name"] for one in model.released_.form.columns}
+    assert len(model.predict(pool)) == len(pool)
+    card = (model.save_release(tmp_path / "release") / "model_card.md").read_text()
+    assert "| Not used | client_id: a different whole number" in card
+    understood = card.split("## What was understood")[1].split("##")[0]
+    assert all(name in understood for name in pool.columns)
+    twice = rows.assign(client_id=np.arange(600) // 4)
+    with pytest.warns(OutsidePublicRange, match="'client_id' looks like an identifier with several rows each"):
+        ostrakon.PATEClassifier(**options).fit(twice, y, X_public=pool)
+
+
+def test_the_advice_on_a_scaler_runs_as_it_is_written() -> None:
+    rng = np.random.default_rng(0)
+    X, X_public = rng.normal(50, 10, (300, 2)), rng.normal(50, 10, (100, 2))
+    model = ostrakon.PATEClassifier(classes=[0, 1], student="logistic", n_queries=20)
+    known = {"Pipeline": Pipeline, "FrozenEstimator": FrozenEstimator, "scaler": StandardScaler(), "model": model}
+    with sklearn.config_context(enable_metadata_routing=True):
+        fitted = eval(RECIPE, known | {"X": X, "y": (X[:, 0] > 50).astype(int), "X_public": X_public})
+        assert len(fitted.predict(X_public)) == 100

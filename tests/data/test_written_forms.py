@@ -151,7 +151,7 @@ def test_few_quantities_with_a_unit_are_categories_with_a_note(form, noted) -> N
         columns, target="y", classes=["0", "1"], classes_from="", by=None, public_rows=400, only_public=()
     ).facts
     assert ("Read as text" in facts) == noted
-    assert "Missing values" not in facts
+    assert "Read as missing" not in facts
 
 
 def test_what_may_be_of_both_sorts_is_decided_by_other_columns() -> None:
@@ -229,7 +229,7 @@ def test_dates_of_eight_digits_are_read_on_the_command_line(folder: Path, stored
     np.testing.assert_array_equal(task.public_rows()["day"][1:], days[1:])
     facts = task.understood(public_rows=N).facts
     assert facts["Dates (eight digits, such as 20241231)"] == "day"
-    assert "99999999" in facts["Missing values"]
+    assert "99999999" in facts["Read as missing"]
     beyond = outside_table(task.private, task.columns, task.public_rows())["day"]
     # A year later: beyond the public range from its last day on.
     assert abs(beyond - (days + 366 > days.max() + 1).mean()) < 0.05

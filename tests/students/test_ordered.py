@@ -114,3 +114,13 @@ def test_classes_without_an_order_are_refused(classes, sentence):
     model = PATEClassifier(classes=classes, objective="ordered")
     with pytest.raises(InvalidInput, match=sentence):
         model.fit(X, y, X_public=graded(50, 4)[0])
+
+
+def test_classes_without_a_given_order_are_refused_before_they_are_read(tmp_path):
+    for classes in ({}, {"classes": "from-private"}):
+        with pytest.raises(InvalidInput, match="ordered needs the classes in their order from low to high") as error:
+            ostrakon.train(private="absent.csv", public="absent.csv", target="grade", objective="ordered", **classes)
+        assert "bad,good" not in str(error.value)
+    X = np.random.default_rng(0).normal(size=(90, 2))
+    with pytest.raises(InvalidInput, match="ordered needs the classes in their order from low to high"):
+        PATEClassifier(objective="ordered").fit(X, np.arange(90) % 3, X_public=X + 0.1)

@@ -14,7 +14,7 @@ from ostrakon.data.files import read_toml
 from ostrakon.ledger.location import default_url
 from ostrakon.options.call import with_own_parameters
 from ostrakon.options.files import Files
-from ostrakon.options.options import Options
+from ostrakon.options.options import ORDERED, Options
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.validation import InvalidInput
 
@@ -132,6 +132,7 @@ def show_plan(given: Mapping[str, Any], *, engine: str = "local") -> None:
     Of the private file it reads the columns, the classes and the number of records, which the plan needs.
     """
     files, options = Files.of(given), Options.of(given)
+    from ostrakon.data.classes import require_order_given
     from ostrakon.estimators.choices import require_choices
     from ostrakon.features.text import reads_text
     from ostrakon.forecast.offers import Offer
@@ -145,6 +146,8 @@ def show_plan(given: Mapping[str, Any], *, engine: str = "local") -> None:
     ReportDetails.of(given)
     check_engine("engine", engine)
     require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
+    if options.objective == ORDERED and files.range is None and files.labels is None:
+        require_order_given(files.for_task()["classes"])
     task = task_from_files(**files.for_task(), text=reads_text(options.representation))
     console.print(understood_table(task.understood))
     plan = plan_of(task, options)

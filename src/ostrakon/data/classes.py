@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ostrakon.data.columns import alike, alike_in_words
+from ostrakon.data.columns import alike, alike_in_words, unit_of
 from ostrakon.validation import InvalidInput, shown
 
 MOST_CLASSES = 1000
@@ -34,6 +34,7 @@ BY_OPTIONS = "its public range, --range LOW,HIGH; for classes name them all with
 IN_PYTHON = "its public range to PATERegressor(range=(low, high)); for classes name them all in classes=[...]"
 """What an error message says that would do, on the command line and in Python."""
 
+_NEEDS_ORDER = "objective ordered needs the classes in their order from low to high, as --classes low,medium,high"
 _CHECK = f"the labels of at least {OFTEN} private rows each; check them first"
 _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
 
@@ -137,7 +138,8 @@ def refuse_quantity(classes: Sequence[Any], what: str, *, option: str = BY_OPTIO
     Raises
     ------
     InvalidInput
-        For more than 10 numbers with fractions, 20 of which most in between are missing, and 200 numbers.
+        For more than 10 numbers with fractions or with one unit, 20 of which most in between are missing, and 200
+        numbers.
 
     Examples
     --------
@@ -148,6 +150,12 @@ def refuse_quantity(classes: Sequence[Any], what: str, *, option: str = BY_OPTIO
     ostrakon.validation.InvalidInput: The target 'price' has 39 different values: for a quantity give ...
     """
     labels = [str(label) for label in classes]
+    if len(labels) > MOST_FRACTIONS and (unit := unit_of(labels)) is not None:
+        raise InvalidInput(
+            refused_quantity(
+                what, len(labels), option=f"the number alone and the unit, {unit!r}, in the header, and {option}"
+            )
+        )
     if not all(_NUMBER.fullmatch(label) for label in labels):
         return
     numbers = [float(label.replace(",", ".")) for label in labels]
@@ -268,15 +276,18 @@ def several_labels(rows: Mapping[str, int], what: str) -> str:
     )
 
 
+def require_order_given(classes: Any) -> None:
+    """Refuse classes that nobody listed, before labels are read, which have no order. Errors: `InvalidInput`."""
+    if classes is None or isinstance(classes, str):
+        raise InvalidInput(f"{_NEEDS_ORDER}.")
+
+
 def require_order(classes: Sequence[Any], classes_from: str) -> None:
     """Refuse fewer than three classes, and classes without an order: those that the operator did not list."""
     if len(classes) < 3:
         raise InvalidInput(f"objective ordered needs at least three classes, got {len(classes)}: {listed(classes)}.")
     if classes_from in (CLASSES_FROM["public"], CLASSES_FROM["private"]):
-        raise InvalidInput(
-            "objective ordered needs the classes from low to high, as --classes low,medium,high; they come from "
-            f"{classes_from}, where they have no order."
-        )
+        raise InvalidInput(f"{_NEEDS_ORDER}; they come from {classes_from}, where they have no order.")
 
 
 def require_different(classes: Sequence[Any]) -> None:

@@ -143,18 +143,22 @@ class Columns:
 def written_as_text(public: pd.DataFrame, *, text: bool = False) -> Columns:
     """The columns of a public frame in memory whose cells are numbers or dates of a written form, as `Columns.of` says.
 
-    Text of plain numbers with few different values stays categories: in memory its type is a choice.
+    Left out are identifiers, as in a file. Text of plain numbers with few different values stays categories: in memory
+    its type is a choice.
     text: whether free text is read.
     """
     judged = {} if public.columns.has_duplicates else _judged_table(public, text=text)
     kinds: dict[str, Kind] = {}
+    notes = {name: note for name, (_, note) in judged.items() if note in (IDENTIFIER, NUMBERED)}
+    if len(notes) < len(judged):
+        kinds |= dict.fromkeys(notes, "left out")
     for name in public.columns:
         kind = judged.get(str(name), ("left out", ""))[0]
         column = public[name] if kind not in ("category", "text", "left out") else pd.Series(dtype=np.float64)
         few = kind == "number" and column.nunique() <= _FEWEST_IDS
         if kind == DIGITS or (not few and (column.dtype == object or pd.api.types.is_string_dtype(column.dtype))):
             kinds[str(name)] = kind
-    return Columns(kinds)
+    return Columns(kinds, {name: notes[name] for name in notes if name in kinds})
 
 
 def _judged_table(public: pd.DataFrame, *, text: bool) -> dict[str, tuple[Kind, str]]:
@@ -319,6 +323,17 @@ def _written(cells: pd.Series, known: Collection[Kind]) -> tuple[Kind | None, st
 def _mostly(text: pd.Series, read: pd.Series) -> bool:
     # With few different numbers, a word may be another category: 1, 2, 3 and "crew".
     return bool(read.all()) or (float(read.mean()) >= _MOSTLY and text[read].nunique() > _SEVERAL)
+
+
+def unit_of(labels: Iterable[Any]) -> str | None:
+    """The unit that is behind every one of several numbers; None without one.
+
+    >>> unit_of(["16.9 kg", "3 kg"]), unit_of(["16.9 kg", "3 t"]), unit_of(["16.9"])
+    ('kg', None, None)
+    """
+    matches = [re.match(WITH_UNIT, str(label)) for label in labels]
+    units = {match and match[1] for match in matches}
+    return units.pop() if len(units) == 1 else None
 
 
 def _has_one_unit(text: pd.Series) -> bool:

@@ -16,7 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ostrakon.data.changed_rows import MOST_PRIVATE
-from ostrakon.data.classes import SEPARATOR
+from ostrakon.data.classes import OFTEN, SEPARATOR
+from ostrakon.data.columns import unit_of
 from ostrakon.data.identity import fingerprint_from, fingerprint_sql, identity_sql, quoted
 from ostrakon.data.labels import NO, YES
 from ostrakon.data.object_store import ObjectPath
@@ -213,9 +214,11 @@ class Table:
         )[0]
         if missing or wrong:
             what, how_many = ("missing", missing) if missing else ("not a number with a decimal point", wrong)
-            raise InvalidInput(
-                f"The target {column!r} must be a number in every row, and it is {what} in {how_many} of {rows}."
-            )
+            refusal = f"The target {column!r} must be a number in every row, and it is {what} in {how_many} of {rows}."
+            unit = unit_of(self.label_counts(column)) if wrong == rows >= OFTEN else None
+            if unit is not None:
+                refusal += f" Write the number alone and the unit, {unit!r}, in the header."
+            raise InvalidInput(refusal)
 
     def with_labels(self, columns: Sequence[str], name: str) -> Table:
         """The table with one more column, `name`, of cells such as `a;b`: the labels whose columns say 1, yes or true.

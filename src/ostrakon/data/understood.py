@@ -49,7 +49,7 @@ def understood_table(
     """
     facts = kinds_in_words(columns)
     partly = {name: note for name, note in columns.notes.items() if name in columns.kept}
-    for what, as_text in (("Missing values", False), ("Read as text", True)):
+    for what, as_text in (("Read as missing", False), ("Read as text", True)):
         said = [
             f"{name} ({note.removeprefix(AS_TEXT)})"
             for name, note in partly.items()

@@ -24,7 +24,7 @@ IN_SEARCH = (
 )
 AFTER_SEARCH = (
     f"{_NO_CLAIM}{_MANY} was run before in this process, on {_SAME}, and no guarantee covers it and this fit together. "
-    f"{_ELSEWHERE}"
+    f"If it was of other people, or nothing of it left, fit once in a new process. {_ELSEWHERE}"
 )
 AFTER_FAILURE = (
     f"{_NO_CLAIM}an earlier fit in this process, on {_SAME}, drew its noise and then ended with an error. Its cost is "
