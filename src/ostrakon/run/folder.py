@@ -19,7 +19,7 @@ from ostrakon.data.object_store import ObjectPath
 from ostrakon.run.noise_log import Marks
 from ostrakon.validation import InvalidInput
 
-FORMAT = 3
+FORMAT = 4
 
 DESCRIPTION = "run.toml"
 

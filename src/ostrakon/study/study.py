@@ -35,7 +35,7 @@ from ostrakon.study.pool import Pool
 from ostrakon.validation import InvalidInput, positive, shown, whole
 from ostrakon.votes import IntArray
 
-FORMAT = 1
+FORMAT = 2
 DESCRIPTION = "study.toml"
 _LARGEST_DESCRIPTION = 2**24
 """Bytes. A study of 1,000 owners with certificates takes a tenth of it."""
