@@ -118,6 +118,7 @@ def make_statement(
             *_consent_remarks(plan, task),
             *([ENCODER_NOT_COVERED[protects]] if encoder else []),
             *_gate_remarks(plan, answers),
+            *task.remarks,
         ),
         adjacent=_adjacent(plan, task) if claimed else (),
         curve=plan.curve() if claimed else None,

@@ -39,6 +39,9 @@ from ostrakon.votes import BoundedVotes, IntArray, Votes
 _SUMMED = ".summed"
 
 
+_ANNOUNCED = "The number of teachers follows from the numbers of people that the owners announced; it is not a count."
+
+
 def finish_study(
     study: Study | str | os.PathLike[str],
     *,
@@ -120,18 +123,19 @@ def _read_tables(study: Study, folder: Path, without: Sequence[str]) -> tuple[li
     return list(tables), {f"share of {name}": table for name, table in tables.items()}
 
 
-def _trust_model(study: Study, owners: list[str]) -> str:
+def _left(study: Study, owners: list[str]) -> str:
+    """Say who dropped out; empty if nobody did."""
     left = [owner.name for owner in study.owners if owner.name not in owners]
     if not left:
-        return study.trust_model
+        return ""
     return (
-        f"{study.trust_model}; {', '.join(left)} dropped out: nothing of {'its' if len(left) == 1 else 'their'} data "
-        f"is in this release, to which {', '.join(owners)} contributed"
+        f"{', '.join(left)} dropped out: nothing of {'its' if len(left) == 1 else 'their'} data is in this release, to "
+        f"which {', '.join(owners)} contributed"
     )
 
 
 def _task(study: Study, owners: list[str], tables: dict[str, IntArray], test: Any) -> Task:
-    pool = study.pool
+    pool, left = study.pool, _left(study, owners)
     X_test, y_test = None, None
     fingerprints = {name: sha256(table.tobytes()) for name, table in tables.items()}
     if test is not None:
@@ -159,7 +163,8 @@ def _task(study: Study, owners: list[str], tables: dict[str, IntArray], test: An
             only_public=(),
         ),
         counted=False,
-        trust_model=_trust_model(study, owners),
+        trust_model="; ".join(filter(None, (study.trust_model, left))),
+        remarks=(*([f"{left}."] if left else []), _ANNOUNCED),
         not_covered=STUDY_NOT_COVERED,
     )
 

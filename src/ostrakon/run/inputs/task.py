@@ -80,8 +80,8 @@ class Task:
     consent : Consent, optional
         The epsilon that each level of consent allows; private rows then have a level each.
     trust_model : str
-    not_covered : tuple of str
-        What the statement says under these names.
+    not_covered, remarks : tuple of str
+        What the statement says under these names; its own remarks come before these.
 
     Raises
     ------
@@ -109,6 +109,7 @@ class Task:
     consent: Consent | None = None
     trust_model: str = CENTRAL
     not_covered: tuple[str, ...] = NOT_COVERED
+    remarks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if row_count(self.X_public) == 0:
