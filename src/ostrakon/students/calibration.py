@@ -145,16 +145,21 @@ def temperature_of(likely: FloatArray, own: IntArray, released: Released) -> flo
     return best
 
 
+def class_totals(released: Released) -> tuple[FloatArray, float] | None:
+    """What the sums of features say of the sizes of the classes, (classes,), and its noise; None without sums."""
+    moments = released.moments
+    if moments is None or not isinstance(moments.directions, MomentMap):
+        return None
+    return moments.totals, moments.sigma
+
+
 def class_shares(released: Released) -> FloatArray:
     """The shares of all classes among the private records, from the least noisy released numbers, (classes,).
 
     A class that the noise hides gets the share of half a standard deviation of it.
     """
-    moments = released.moments
-    if moments is not None and isinstance(moments.directions, MomentMap):
-        totals, noise = moments.totals, moments.sigma
-    else:
-        totals, noise = released.counts.sum(axis=0), float(released.sigma2 or 1.0) * len(released.counts) ** 0.5
+    of_counts = released.counts.sum(axis=0), float(released.sigma2 or 1.0) * len(released.counts) ** 0.5
+    totals, noise = class_totals(released) or of_counts
     known = np.maximum(totals, noise / 2)
     return known / known.sum()
 

@@ -90,7 +90,8 @@ class Selection:
     released numbers alone, so it may be published; it carries their noise and may even exceed 1. held: what the chosen
     one (or the quicker one tried in its place) said where it was held out; None where it was not tried. likely: its
     probabilities of public rows there, (rows, classes), NaN of rows that were not held out; None if it was not tried or
-    gives none. own: the cell of each row, of labels the answer that it got, -1 for none.
+    gives none. own: the cell of each row, of labels the answer that it got, -1 for none. totals: what released sums say
+    of the sizes of the classes, and their noise; None without sums.
     """
 
     chosen: Candidate
@@ -99,6 +100,7 @@ class Selection:
     held: HeldOut | None = None
     likely: FloatArray | None = None
     own: IntArray | None = None
+    totals: tuple[FloatArray, float] | None = None
 
 
 def select(

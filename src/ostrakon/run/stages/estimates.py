@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ostrakon.accounting.estimates import NO_BETTER, UNDECIDED, Agreement, Of
-from ostrakon.features.cells import CellFeatures
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.options import ACCURACY
@@ -89,7 +88,7 @@ def warnings_of(
     """
     predicted = np.unique(said)
     never = np.setdiff1d(np.arange(len(labels)), predicted)
-    missed = _never_predicted(answers, learning, never, labels)
+    missed = _never_predicted(answers, selection, learning, never, labels)
     if len(predicted) == 1:
         one = f"Warning: the student predicts {labels[int(predicted[0])]!r} for every public row."
         return (" ".join([one, *(more.replace("Warning: the student", "It") for more in missed)]),)
@@ -129,21 +128,21 @@ def _balanced(answers: Answers, learning: Learning) -> str:
     return " If rare classes matter most, --objective balanced counts every class the same."
 
 
-def _class_votes(answers: Answers, learning: Learning, classes: int) -> tuple[FloatArray, float, str]:
+def _class_votes(answers: Answers, selection: Selection, classes: int) -> tuple[FloatArray, float, str]:
     """Votes for each class, their noise and what they are, from the least noisy numbers that were released."""
     if answers.counts is None:
         answered = answers.taught[answers.taught != NO_ANSWER]
         return np.bincount(answered, minlength=classes).astype(np.float64), 0.0, "answers"
-    noise = answers.rounds[0].mechanism.moment_noise
-    # With described columns, sums are of pairs of columns.
-    if answers.moments is not None and noise is not None and not isinstance(learning.view.fitted, CellFeatures):
-        return answers.moments[0], noise, "sums"  # of the constant
+    if selection.totals is not None:
+        return *selection.totals, "sums"
     return answers.counts.sum(axis=0), _sigma2(answers) * len(answers.counts) ** 0.5, "counts"
 
 
-def _never_predicted(answers: Answers, learning: Learning, never: IntArray, labels: list[str]) -> tuple[str, ...]:
+def _never_predicted(
+    answers: Answers, selection: Selection, learning: Learning, never: IntArray, labels: list[str]
+) -> tuple[str, ...]:
     """One sentence on the classes in `never` that the released numbers show, and one on the others."""
-    votes, noise, what = _class_votes(answers, learning, len(labels))
+    votes, noise, what = _class_votes(answers, selection, len(labels))
     shown = votes[never] > _CLEAR * noise
     sentences: list[str] = []
     if shown.any():

@@ -21,7 +21,13 @@ from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers, ask
 from ostrakon.run.stages.votes import moment_map, pair_map
 from ostrakon.students.additive import ADDITIVE, AdditiveLogistic
-from ostrakon.students.calibration import CalibratedStudent, agreeing_offsets, class_shares, temperature_of
+from ostrakon.students.calibration import (
+    CalibratedStudent,
+    agreeing_offsets,
+    class_shares,
+    class_totals,
+    temperature_of,
+)
 from ostrakon.students.label_student import LabelRidge
 from ostrakon.students.labelled import NOTHING_ANSWERED
 from ostrakon.students.moment_students import ReleasedMoments
@@ -95,7 +101,7 @@ def fit_student(
         tried=1 if learning.sees_images and any(candidate.takes_rows for candidate in candidates) else None,
         seed=learning.seed,
     )
-    return calibrated(selection, released, learning)
+    return calibrated(replace(selection, totals=class_totals(released)), released, learning)
 
 
 def calibrated(selection: Selection, released: Released, learning: Learning) -> Selection:
