@@ -132,8 +132,8 @@ class Store:
         )
         if not plain or not hashes_equal(seal_of(key, row.identity, last, row.state), row.seal) or stored != last:
             raise Tampered(
-                f"{self.url} is not as it was written: what it says was spent does not belong to its last entry or to "
-                "its key; restore it, and charge nothing to it until then."
+                f"{self.url} is not as it was written: its total of what was spent does not belong to its last entry "
+                "or to its key; restore it, and charge nothing to it until then."
             )
         state = State.of_text(row.state)
         return Turn(connection, where=self.url, identity=row.identity, key=key, last=last, state=state)
