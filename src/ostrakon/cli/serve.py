@@ -48,8 +48,8 @@ def serve(
     with open_service(run, ledger=ledger, budget=budget, ledger_account=ledger_account, block=block) as labeller:
         spent = labeller.account
         console.print(
-            f"Account {spent.name}: epsilon {spent.cap.epsilon:g} at delta {spent.cap.delta:g}; room for at least "
-            f"{labeller.blocks_left() * block} answers.",
+            f"Account {spent.name}: epsilon {spent.cap.epsilon:g} at delta {spent.cap.delta:g}; room for "
+            f"{labeller.blocks_left()} blocks of {block} answers.",
             highlight=False,
             markup=False,
         )

@@ -176,20 +176,16 @@ def _counted(plan: Plan, *, unit: Unit, protects: Protects, counted: bool) -> tu
     bound = plan.mechanism.contribution_bound or 1
     if plan.levels:
         return None, f"votes of private {unit}s, each counted with the weight of its level of consent"
-    if not counted:
-        return (
-            None,
-            f"votes of private users in up to {bound} cells each, by the class that most of its rows there have",
-        )
-    if unit == "record":
+    if counted and unit == "record":
         # A record has one row, which is nearest to one query.
         return plan.teachers, "private records" if protects == "records" else "records with private labels"
-    if bound == 1:
+    if counted and bound == 1:
         return (
             plan.teachers,
             "private users, each counted once, by the most frequent class of its rows in its largest cell",
         )
-    return None, f"votes of private users in up to {bound} cells each, by the class that most of its rows there have"
+    cells = "one cell" if bound == 1 else f"up to {bound} cells"
+    return None, f"votes of private {unit}s in {cells} each, by the class that most rows of a {unit} there have"
 
 
 def _sigma2(answers: Answers) -> float:
