@@ -18,6 +18,19 @@ from tiny_bert import tiny_bert
 from tiny_onnx import IMAGE_TOML, pictures, written
 
 
+@pytest.fixture(autouse=True)
+def no_work_is_short(monkeypatch):
+    monkeypatch.setattr(progress, "_SHORT", 0.0)
+
+
+def test_short_work_shows_nothing(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_SHORT", 60.0)
+    with showing(True), reporting(True, label="Outside", total=2) as outer, working("Inside", 3) as inner:
+        inner(3, 3)
+        outer(2, 2)
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.parametrize("silent", [None, False])
 def test_silence(silent, capsys):
     with reporting(silent, label="Working", total=2) as report:

@@ -9,11 +9,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextvars import ContextVar
 from typing import TypeVar
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 Report = Callable[[int, int], None]
 T = TypeVar("T")
 _MANY = 64
+_SHORT = 1.0
+"""Seconds of work that need no bar."""
 _EVERY = 10.0
 """Seconds between lines where there is no terminal."""
 _shown: ContextVar[bool] = ContextVar("shown", default=False)
@@ -89,15 +91,27 @@ def reporting(progress: bool | Report | None, *, label: str, total: int) -> Gene
         # The terminal has room for one display: a further line of it, which goes when the work is done.
         task = outer.add_task(label, total=total)
         try:
-            yield _with_lines(label, lambda done, total: outer.update(task, completed=done, total=total))
+            yield _with_lines(label, _on_bar(outer, task))
         finally:
             outer.remove_task(task)
     else:
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-        with Progress(*columns) as bar:
-            before = _bars.set(bar)
-            try:
-                task = bar.add_task(label, total=total)
-                yield _with_lines(label, lambda done, total: bar.update(task, completed=done, total=total))
-            finally:
-                _bars.reset(before)
+        bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        before = _bars.set(bar)
+        try:
+            yield _with_lines(label, _on_bar(bar, bar.add_task(label, total=total)))
+        finally:
+            _bars.reset(before)
+            if bar.live.is_started:
+                bar.stop()
+
+
+def _on_bar(bar: Progress, task: TaskID) -> Report:
+    """A report that moves a bar, which appears after `_SHORT` seconds."""
+    begun = time.monotonic()
+
+    def report(done: int, total: int) -> None:
+        bar.update(task, completed=done, total=total)
+        if not bar.live.is_started and time.monotonic() - begun >= _SHORT:
+            bar.start()
+
+    return report
