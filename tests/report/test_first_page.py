@@ -1,6 +1,7 @@
 """The first page: plain words, true to the statement, nothing made up, nothing that what others typed can break."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from markdown_it import MarkdownIt
@@ -148,6 +149,20 @@ def test_how_good_it_is_stands_beside_the_majority_and_the_test():
     assert "published no accuracy" not in text
     assert "not an accuracy" in written(estimates=answers)
     assert "not an accuracy" not in text
+
+
+def test_an_end_of_zero_is_no_estimate():
+    nothing = Agreement(of="student", share=0.5, low=0, high=1, **AGREED)
+    text = written(estimates=[nothing, MAJORITY])
+    assert "The released numbers do not tell how often the student is right on the private records. A model" in text
+    assert "0.0%" not in text
+    assert "cautious" not in text
+
+
+def test_ranks_are_said_of_ordered_classes():
+    ordered = replace(MEASURES, rank_error=0.5, rank_error_of_median=0.75)
+    assert "the student is 0.500 ranks away on average, and the median label 0.750." in written(measures=ordered)
+    assert "ranks" not in written(measures=MEASURES)
 
 
 def test_what_a_cell_is_stands_where_one_is_named():

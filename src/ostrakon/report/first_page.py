@@ -210,13 +210,18 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement], measures: 
     if "student" in by and "majority" in by:
         student, majority = by["student"], by["majority"]
         if student.against == "private labels":
+            known = student.low > 0 or student.high < 1
             said.append(
                 f"The student is right on {student.in_words()} of the {student.counted}, estimated from released "
-                "numbers alone. A model that always predicts the most frequent label is right on "
-                f"{majority.in_words()}. These ranges hold in {CONFIDENCE:.0%} of runs, if public and private rows "
-                "with similar features are alike."
+                "numbers alone."
+                if known
+                else f"The released numbers do not tell how often the student is right on the {student.counted}."
             )
-            if measures is None and student.high == 1:
+            said.append(
+                f"A model that always predicts the most frequent label is right on {majority.in_words()}. These ranges "
+                f"hold in {CONFIDENCE:.0%} of runs, if public and private rows with similar features are alike."
+            )
+            if measures is None and student.high == 1 and known:
                 said.append("The lower end for the student is cautious, and often far below the real accuracy.")
             if not of_records(content):
                 said.append("A cell is the set of rows that are nearest to the same public row.")
@@ -240,6 +245,11 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement], measures: 
             f"and on {measures.balanced_accuracy:.2%} if every class counts the same. A model that always predicts the "
             f"most frequent label of these rows is right on {measures.most_frequent:.2%}."
         )
+        if measures.rank_error is not None:
+            said.append(
+                f"The labels have an order: the student is {measures.rank_error:.3f} ranks away on average, and the "
+                f"median label {measures.rank_error_of_median:.3f}."
+            )
     else:
         said.append("The operator published no accuracy on test rows.")
     return " ".join(said)

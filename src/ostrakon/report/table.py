@@ -151,6 +151,8 @@ def _estimate(estimate: Agreement) -> tuple[str, str]:
             f"{estimate.in_words()}{whose}: accuracy of a model that always predicts the most frequent class",
         )
     if estimate.against == "private labels":
+        if estimate.low <= 0 and estimate.high >= 1:
+            return "Estimated accuracy", "not known from released numbers alone"
         return "Estimated accuracy", f"{estimate.in_words()} on the private data, from released numbers alone"
     return "Agreement", f"{estimate.in_words()} with released answers that the student had not seen"
 
