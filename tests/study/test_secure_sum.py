@@ -632,7 +632,7 @@ def test_a_second_connection_of_an_owner_does_not_replace_the_first():
     second.connection_lost(None)
     assert not met.failure.done()
     first.connection_lost(None)
-    assert met.failure.result().startswith(f"{NAMES[0]} left during the sum")
+    assert met.failure.result().startswith(f"The connection with {NAMES[0]} ended during the sum")
     loop.close()
 
 

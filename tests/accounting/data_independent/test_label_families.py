@@ -11,7 +11,7 @@ from typing import Any, Literal
 import mpmath as mp
 import numpy as np
 import pytest
-from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
+from ostrakon.mechanisms.rdp import rdp_of_pure_dp
 
 from ostrakon.accounting.data_independent.adaptive_bound import adaptive_profile
 from ostrakon.accounting.data_independent.exponential_tails import LabelPairs
