@@ -160,6 +160,21 @@ def test_a_job_that_is_refused_stores_nothing(sent, exchange, numbers, others, s
     assert not (shares_folder(study, None).parent / f"{exchange}-finished").exists()
 
 
+@pytest.mark.parametrize(
+    ("exchange", "without", "sentence"),
+    [
+        ("secure-sum", ["west"], "north handed over is of north, south, west, and this job is of north, south"),
+        ("secure-sum", ["nobody"], "owner must be one of this study's"),
+        ("files", ["nobody"], "owner must be one of this study's"),
+    ],
+)
+def test_a_job_without_owners_that_its_tables_hold_stores_nothing(sent, exchange, without, sentence):
+    study, answers = sent(exchange, *ALL)
+    with pytest.raises(InvalidInput, match=sentence):
+        finish_by_messages(study, answers, without=without)
+    assert not shares_folder(study, None).exists() or not list(shares_folder(study, None).iterdir())
+
+
 def test_a_table_that_differs_from_an_earlier_job_finishes_nothing(sent):
     study, (first, second, *others) = sent("files", ("north", 1), ("north", 2), *ALL[1:])
     with pytest.raises(InvalidInput, match=r"^south, west gave no answer"):

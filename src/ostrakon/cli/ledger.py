@@ -134,16 +134,16 @@ def _facts(recorded: Recorded, url: str) -> list[str]:
         f"Recorded in {url}: run {number} of account {account.name} (entry {run.sequence} of the ledger), {run.when}: "
         f"{run.what}.",
         f"Its guarantee in the ledger: epsilon {round_up(run.epsilon or 0):g} at delta {run.delta:g}, for "
-        f"one {account.unit} (neighbours: {account.relation}). {recorded.neighbours}",
+        f"one {account.unit} (neighbours: {account.relation}).",
         *levels,
         f"All runs of this account ({len(account.spends)}): epsilon {spent:g} of {account.cap.epsilon:g} at delta "
         f"{account.cap.delta:g}.",
-        f"Compared: the {recorded.compared}, in their order, with what this run drew; and epsilon, delta, unit and "
-        "neighbours in the statement with the ledger (also under epsilon_by_adjacency, in the privacy curve at this "
-        "delta, and for each level of consent). They are the same.",
-        "Not compared: names of classes and of the column of users, which rows the numbers belong to, any other file "
-        "(labels.csv or values.csv beside noisy counts, the student, the pages), and every other number and sentence "
-        "of the statement.",
+        *([f"Other runs of this ledger that drew the same numbers: {recorded.others}."] if recorded.others else []),
+        f"Compared: the {recorded.compared}, in their order, with what this run drew; and the statement's guarantee "
+        "(epsilon and delta, also of each level of consent), unit and neighbours with the ledger. They are the same.",
+        "Not compared: every other number and sentence of the statement, such as epsilons for other neighbours and "
+        "other deltas; names of classes and of the column of users; which rows, and which table, the numbers belong to; and "
+        "any other file (labels.csv or values.csv beside noisy counts, the student, the pages).",
     ]
 
 

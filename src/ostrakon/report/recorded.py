@@ -32,8 +32,8 @@ class Recorded:
     account : History
     spend : Spend
         The account's entry of the run.
-    neighbours : str
-        When two data sets are neighbours in this account, in one sentence.
+    others : int
+        How many other runs of the ledger have drawn the same numbers.
     levels : mapping of str to Spend
         What the run has spent for each lower level of consent, by level.
     compared : str
@@ -42,7 +42,7 @@ class Recorded:
 
     account: History
     spend: Spend
-    neighbours: str
+    others: int
     levels: dict[str, Spend]
     compared: str
 
@@ -84,12 +84,13 @@ def find_recorded(folder: Path, ledger: Ledger) -> Recorded:
         if any(_level_of(account, other) is not None for other, _ in runs):
             continue  # The same draw, as a lower level of consent pays for it.
         levels = {name: paid for other, paid in runs if (name := _level_of(other, account)) is not None}
+        others = len(runs) - 1 - len(levels)
         try:
-            neighbours = _require_same(content, account, spend, levels)
+            _require_same(content, account, spend, levels)
         except _Differs as differs:
             reasons.append(str(differs))
             continue
-        return Recorded(account=account, spend=spend, neighbours=neighbours, levels=levels, compared=compared)
+        return Recorded(account=account, spend=spend, others=others, levels=levels, compared=compared)
     raise InvalidInput(f"{folder / FILE} does not say what the ledger says: {reasons[0]}.")
 
 
@@ -123,8 +124,8 @@ def _labels(path: Path, classes: list[str]) -> Any:
     return np.array(numbers, np.int64)
 
 
-def _require_same(content: dict[str, Any], account: History, spend: Spend, levels: dict[str, Spend]) -> str:
-    """Return the sentence of the neighbours; raise `_Differs` where the statement and the ledger differ."""
+def _require_same(content: dict[str, Any], account: History, spend: Spend, levels: dict[str, Spend]) -> None:
+    """Raise `_Differs` where the statement and the ledger differ."""
     guarantee = content.get("guarantee")
     if not isinstance(guarantee, dict) or content.get("private") is not True or content.get("not_private") is not None:
         raise _Differs("it claims no guarantee")
@@ -140,30 +141,22 @@ def _require_same(content: dict[str, Any], account: History, spend: Spend, level
     neighbours = content.get("adjacency")
     if neighbours not in sentences_of(account.relation, by=by):
         raise _Differs(f"adjacency is {shown(neighbours)}, and account {account.name} is for {account.relation}")
-    for part in _parts(content, "epsilon_by_adjacency"):
-        if part.get("relation") == account.relation:
-            _require_price("epsilon_by_adjacency", part, spend)
-        if (part.get("relation") == account.relation) != (part.get("neighbours") == neighbours):
-            raise _Differs(f"epsilon_by_adjacency gives {shown(part.get('relation'))} other neighbours")
-    curve = content.get("privacy_curve")
-    if curve is not None:
-        for point in _parts(curve, "epsilon_at_delta"):
-            if point.get("delta") == spend.delta:
-                _require_price("privacy_curve", point, spend)
     _require_levels(content, spend, levels)
-    return str(neighbours)
 
 
 def _require_levels(content: dict[str, Any], spend: Spend, levels: dict[str, Spend]) -> None:
     """Compare what the statement says of each level of consent with the entry in the account of that level."""
     consent = content.get("consent")
-    stated = {} if consent is None else {str(one.get("level")): one for one in _parts(consent, "levels")}
+    parts = [] if consent is None else _parts(consent, "levels")
+    stated = {str(one.get("level")): one for one in parts}
+    if len(stated) < len(parts):
+        raise _Differs("it names a level of consent twice")
     highest = stated.keys() - levels.keys()
     if levels.keys() - stated.keys() or len(highest) != (1 if levels else 0):
-        named, paid = ", ".join(stated) or "none", ", ".join(levels) or "none"
+        named, paid = shown(sorted(stated)), shown(sorted(levels))
         raise _Differs(f"its levels of consent are {named}, and the ledger has accounts of these lower levels: {paid}")
     for level, one in stated.items():
-        _require_price(f"level {level} of consent", one, levels.get(level, spend))
+        _require_price(f"level {shown(level)} of consent", one, levels.get(level, spend))
 
 
 def _parts(content: Any, name: str) -> list[dict[str, Any]]:

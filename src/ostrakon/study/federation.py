@@ -173,6 +173,9 @@ def finish_by_messages(study: Study, answers: Iterable[Any], *, without: Sequenc
         no answer and the others' tables are handed over: these stay, so that a second call needs the missing ones
         alone.
     """
+    taking = [owner.name for owner in study.owners if owner.name not in without]
+    for name in without:
+        study.owner(name)
     folder = private_folder(shares_folder(study, None))
     there: dict[str, _Table] = {}
     refused: list[str] = []
@@ -189,7 +192,13 @@ def finish_by_messages(study: Study, answers: Iterable[Any], *, without: Sequenc
     first = next(iter(there.values()), None)
     if study.exchange.summed and not all(first is not None and table.equals(first) for table in there.values()):
         refused.append(f"{', '.join(there)} handed over different sums: nobody can tell which is right.")
-    if not study.exchange.summed:
+    if study.exchange.summed:
+        refused += [
+            f"The sum that {name} handed over is of {', '.join(table.owners)}, and this job is of {', '.join(taking)}."
+            for name, table in there.items()
+            if set(table.owners) != set(taking)
+        ]
+    else:
         refused += _other_than_stored(study, folder, there)
     if refused:
         raise InvalidInput(f"{' '.join(refused)} Nothing of this job was stored, and nothing was finished.")
@@ -197,7 +206,7 @@ def finish_by_messages(study: Study, answers: Iterable[Any], *, without: Sequenc
         for table in there.values():
             write_share(folder, study, table.sender, table.counts)
     known = there if study.exchange.summed else read_shares(folder, study)
-    missing = [owner.name for owner in study.owners if owner.name not in (*known, *without)]
+    missing = [name for name in taking if name not in known]
     if missing:
         otherwise = "" if study.exchange.summed else f", or finish without (without={','.join(missing)})"
         raise InvalidInput(

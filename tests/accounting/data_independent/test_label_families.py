@@ -11,7 +11,6 @@ from typing import Any, Literal
 import mpmath as mp
 import numpy as np
 import pytest
-from ostrakon.mechanisms.rdp import rdp_of_pure_dp
 
 from ostrakon.accounting.data_independent.adaptive_bound import adaptive_profile
 from ostrakon.accounting.data_independent.exponential_tails import LabelPairs
@@ -22,6 +21,7 @@ from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
 from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
 from ostrakon.mechanisms.contrib.screened_exponential import ScreenedExponential
+from ostrakon.mechanisms.rdp import rdp_of_pure_dp
 from ostrakon.votes import Votes
 
 SMALL = [
