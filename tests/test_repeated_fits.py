@@ -239,12 +239,18 @@ class Raises(LogisticRegression):
 @pytest.mark.parametrize("error", [ValueError("too few rows"), KeyboardInterrupt()], ids=["error", "interrupt"])
 def test_a_fit_that_failed_after_its_noise_was_drawn_is_not_forgotten(error, monkeypatch):
     monkeypatch.setattr(Raises, "error", error)
+    failed = model(student=Raises())
     with pytest.raises(type(error)):
-        model(student=Raises()).fit(X, Y)
+        failed.fit(X, Y)
+    stored = pickle.dumps(failed)
     later = model().fit(X, Y)
     assert later.statement_.not_private == repeated.AFTER_FAILURE
     with pytest.raises(InvalidInput, match="drew its noise and then ended with an error"):
         later.save_release("nowhere")
+    spending._fits.clear()  # as in another process
+    assert (
+        pickle.loads(stored).set_params(student="logistic").fit(X, Y).statement_.not_private == repeated.AFTER_FAILURE
+    )
 
 
 def test_a_fit_without_answers_is_not_forgotten_and_a_refused_one_is_free():

@@ -63,7 +63,7 @@ class PrivateEstimator(BaseEstimator):
                 finished = run_steps(task, self._options(), memory, rng=noise)
         except BaseException as error:
             if memory.draws:
-                note_failure(task.private.users)
+                self._fits = getattr(self, "_fits", {}) | note_failure(task.private.users)
             if isinstance(error, InvalidInput):
                 error.args = (in_python_words(str(error)),)
             raise

@@ -176,3 +176,12 @@ def test_a_cell_that_a_type_cannot_hold_stops_no_other_cell() -> None:
     assert half.tolist() == ["\ud800", "a", None, "7"]
     decimals = pd.array([Decimal("1.5"), None, Decimal(3)], dtype=pd.ArrowDtype(pa.decimal128(10, 2)))
     assert typed(pd.Series(decimals), "number").fillna(-1).tolist() == [1.5, -1, 3]
+
+
+def test_columns_of_nullable_types_are_judged_as_others_are() -> None:
+    days = [f"{day}" for day in pd.date_range("2020-01-01", periods=60).strftime("%Y%m%d")]
+    table = pd.DataFrame({"day": days, "word": ["a", None, "b"] * 20, "number": [1.5, None, 2.5] * 20})
+    expected = Columns.of(table).kinds
+    assert expected["day"] == "date (digits)"
+    assert Columns.of(table.convert_dtypes()).kinds == expected
+    assert Columns.of(table.astype({"day": "string", "word": "string"})).kinds == expected

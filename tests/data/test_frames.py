@@ -84,3 +84,8 @@ def test_what_is_no_table_is_refused_by_a_plan():
 def test_all_else_stays_as_it_is():
     for rows in (TABLE, TABLE.to_numpy(), [[1, 2]], np.zeros((2, 8, 8))):
         assert as_frame(rows) is rows
+
+
+def test_complex_numbers_are_refused():
+    with pytest.raises(InvalidInput, match="X must hold real numbers, got complex ones in column 'a'"):
+        as_frame(pd.DataFrame({"a": [1j, 2], "b": [1, 2]}))

@@ -272,7 +272,7 @@ def _of_digits(given: pd.Series) -> str | None:
     A public rule: of ordinary numbers of eight digits between these dates, one in 28 is a date by chance.
     """
     numbers = pd.to_numeric(given, errors="coerce")
-    if float(numbers.between(FIRST_DIGITS, LAST_DIGITS).mean()) < _MOSTLY:
+    if float(numbers.astype("Float64").between(FIRST_DIGITS, LAST_DIGITS).fillna(False).mean()) < _MOSTLY:
         return None
     cells = given.map(word)
     read = cells.str.fullmatch(EIGHT_DIGITS) & days(cells.map(digits_as_iso)).notna()

@@ -10,7 +10,7 @@ from ostrakon.validation import InvalidInput
 def as_frame(X: Any, name: str = "X") -> Any:
     """A Polars frame or an Arrow table as a pandas frame; arrays, pandas frames and lists as they are.
 
-    Errors: `InvalidInput` for a sparse matrix, a lazy frame, a single column without a frame around it.
+    Errors: `InvalidInput` for a sparse matrix, a lazy frame, a single column without a frame, complex numbers.
 
     >>> import pyarrow
     >>> as_frame(pyarrow.table({"age": [30, 50]})).columns.tolist()
@@ -23,4 +23,8 @@ def as_frame(X: Any, name: str = "X") -> Any:
     frame = X.to_pandas() if hasattr(X, "to_pandas") and not hasattr(X, "iloc") else X
     if hasattr(frame, "iloc") and not hasattr(frame, "columns"):
         raise InvalidInput(f"{name} must be a table, got one column alone ({type(X).__name__}): to_frame() makes one.")
+    if hasattr(frame, "iloc"):
+        complex_ones = [column for column, kind in frame.dtypes.items() if getattr(kind, "kind", "") == "c"]
+        if complex_ones:
+            raise InvalidInput(f"{name} must hold real numbers, got complex ones in column {complex_ones[0]!r}.")
     return frame

@@ -135,11 +135,12 @@ def note_fit(
     return claimed, same | {own.number: own}
 
 
-def note_failure(users: Any) -> None:
-    """Remember a fit that ended with an error after it had begun to draw noise. users: as of `note_fit`."""
+def note_failure(users: Any) -> dict[str, Fit]:
+    """Remember and return a fit that ended with an error after it had begun to draw noise. users: as of `note_fit`."""
     marks = None if users is None else np.unique(row_marks(users))
     fit = Fit(users=marks, statement=None, process=_process.name, unknown=AFTER_FAILURE)
     remember({fit.number: fit})
+    return {fit.number: fit}
 
 
 def remember(known: Mapping[str, Fit]) -> None:

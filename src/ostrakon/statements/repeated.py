@@ -27,8 +27,8 @@ AFTER_SEARCH = (
     f"If it was of other people, or nothing of it left, fit once in a new process. {_ELSEWHERE}"
 )
 AFTER_FAILURE = (
-    f"{_NO_CLAIM}an earlier fit in this process, on {_SAME}, drew its noise and then ended with an error. Its cost is "
-    "not known here and cannot be added. Fit in a new process, and count the failed fit as spent."
+    f"{_NO_CLAIM}an earlier fit, on {_SAME}, drew its noise and then ended with an error. Its cost is not known here "
+    "and cannot be added. Fit in a new process, and count the failed fit as spent."
 )
 IN_WORKER = (
     f"{_NO_CLAIM}the estimator was fitted in a worker or forked process, where fits of other processes on the same "
