@@ -142,7 +142,7 @@ def _facts(recorded: Recorded, url: str) -> list[str]:
         f"Compared: the {recorded.compared}, in their order, with what this run drew; and the statement's guarantee "
         "(epsilon and delta, also of each level of consent), unit and neighbours with the ledger. They are the same.",
         "Not compared: every other number and sentence of the statement, such as epsilons for other neighbours and "
-        "other deltas; names of classes and of the column of users; which rows, and which table, the numbers belong to; "
+        "other deltas; names of classes and the column of users; which rows, and which table, the numbers belong to; "
         "and any other file (labels.csv or values.csv beside noisy counts, the student, the pages).",
     ]
 
