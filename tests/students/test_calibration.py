@@ -230,3 +230,21 @@ def test_what_was_held_out_once_gives_a_temperature(takes_rows):
     assert errors[0] > 0.3
     assert errors[1] < errors[0] / 2
     assert (student.predict(X) == selection.student.predict(X)).all()
+
+
+def test_a_margin_of_noisy_counts_is_softened_alike_in_memory_and_in_the_release(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    queries = np.arange(60)
+    counts = np.zeros((60, 3))
+    np.add.at(counts, (cell_of(X, X[queries]), y), 10.0)
+    student = NoisyCountStudent(SVC(), representation="raw").fit_counts(X, queries, counts, sigma2=2.0)
+    soft = CalibratedStudent(student, 2.0, np.zeros(3))
+    assert set(student.predict_proba(X).ravel()) == {0.0, 1.0}
+    assert (soft.predict_proba(X).max(axis=1) < 1).all()
+    soft.n_features_in_ = 3
+    export_student(soft, tmp_path)
+    loaded = load_student(tmp_path)
+    assert (loaded.predict(X) == soft.predict(X)).all()
+    np.testing.assert_allclose(loaded.predict_proba(X), soft.predict_proba(X), atol=1e-9)

@@ -27,7 +27,7 @@ from ostrakon.export.onnx_formulas import (
     several,
     squared_distances,
 )
-from ostrakon.export.onnx_graph import AXIS, OPSET, Answer, Graph, as_doubles, best, softmax
+from ostrakon.export.onnx_graph import AXIS, OPSET, Answer, Graph, as_doubles, best, one_hot, softmax
 from ostrakon.export.onnx_trees import forest, gradient_boosting, histogram_boosting
 from ostrakon.students.calibration import HALF, LEAST
 from ostrakon.validation import InvalidInput
@@ -147,7 +147,12 @@ def _only(graph: Graph, rows: Any) -> Answer:
 
 
 def _counts(graph: Graph, model: Any, rows: Any) -> Answer:
-    return _inner(graph, model, rows if model.estimator_ is None else represented(graph, model.representation_, rows))
+    if model.estimator_ is None:
+        return _inner(graph, model, rows)
+    label, likely = _inner(graph, model, represented(graph, model.representation_, rows))
+    if not hasattr(model.estimator_, "predict_proba"):
+        likely = one_hot(graph, label, len(model.classes_))
+    return label, likely
 
 
 def _spreading(graph: Graph, model: Any, rows: Any) -> Answer:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ostrakon.features.representation import learn_representation
 from ostrakon.features.rowwise import row_count
 from ostrakon.students.cells import cell_means, cell_of, likely_counts, shared_out
-from ostrakon.students.labelled import ALL_NOISE, UNLABELLED, of_margins, require_counts, require_labels, seeded
+from ostrakon.students.labelled import ALL_NOISE, UNLABELLED, require_counts, require_labels, seeded
 from ostrakon.students.soft_vote import takes_weights
 from ostrakon.validation import InvalidInput, positive, whole
 
@@ -133,14 +133,17 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
         return self.estimator_.predict(self._features(X))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Class probabilities, (rows, len(classes_)); of an estimator that has none, `of_margins`."""
+        """Class probabilities, (rows, len(classes_)); 0 and 1 where the estimator has none.
+
+        A temperature then softens them (`ostrakon.students.calibration`): far from a cell that was held out, decision
+        values are too sure of other classes.
+        """
         check_is_fitted(self, "classes_")
         if self.estimator_ is None:
             return np.ones((row_count(X), 1))
-        features = self._features(X)
         if hasattr(self.estimator_, "predict_proba"):
-            return self.estimator_.predict_proba(features)
-        return of_margins(self.estimator_, features)
+            return self.estimator_.predict_proba(self._features(X))
+        return (self.predict(X)[:, None] == self.classes_[None, :]).astype(float)
 
     def _features(self, X: Any) -> NDArray[np.float64]:
         # In doubles, as the released student computes.
