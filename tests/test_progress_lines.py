@@ -6,10 +6,11 @@ from ostrakon import progress
 
 
 def test_long_work_prints_lines_where_there_is_no_terminal(monkeypatch, capsys) -> None:
-    clock = iter(range(0, 1000, 4))
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    clock = [0.0]
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     with progress.reporting(True, label="Collecting votes", total=8) as report:
         for done in range(1, 9):
+            clock[0] = 4.0 * done
             report(done, 8)
     lines = [line for line in capsys.readouterr().out.splitlines() if "left" in line]
     assert lines == [
