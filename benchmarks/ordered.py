@@ -20,6 +20,7 @@ from sklearn.linear_model import LogisticRegression
 
 from arena import FIXED, REPLACED, Contest, descent, mu_of
 from ostrakon import PATERegressor
+from ostrakon.students.calibration import median_class
 from quantities import DELTA, SETS, parts_of
 from rare_classes import likely_of
 from rare_classes import ours as of_objectives
@@ -46,11 +47,6 @@ WAYS = (
 )
 
 
-def medians(likely: Any) -> Any:
-    """The median class of each row."""
-    return (likely.cumsum(axis=1) >= 0.5 - 1e-9).argmax(axis=1)
-
-
 def said_by(parts: Any, cuts: Any, epsilon: float, seed: int) -> Any:
     """(way, predicted classes of the test rows) of everything."""
     X, quantity, held, test, right = parts
@@ -71,10 +67,10 @@ def said_by(parts: Any, cuts: Any, epsilon: float, seed: int) -> Any:
     weights = descent(rows, y, classes, mu_of(epsilon, delta), REPLACED, FIXED, rng)
     likely = softmax(np.column_stack([X_test, np.ones(len(X_test))]) @ weights, axis=1)
     yield "descent", likely.argmax(axis=1)
-    yield "descent, median", medians(likely)
+    yield "descent, median", median_class(likely)
     likely = likely_of(LogisticRegression(C=100, max_iter=1000).fit(rows, y), X_test, classes)
     yield "open", likely.argmax(axis=1)
-    yield "open, median", medians(likely)
+    yield "open, median", median_class(likely)
     yield "median class", np.full(len(X_test), np.median(y))
 
 

@@ -111,7 +111,7 @@ def write(release, name, text):
     (release / "manifest.json").write_text(json.dumps(manifest))
 
 
-def told(folder, release):
+def printed(folder, release):
     """What `ledger verify` prints."""
     done = CliRunner().invoke(app, ["ledger", "verify", f"sqlite:///{folder}/budget.db", str(release)])
     assert done.exit_code == 0, (done.output, done.exception)
@@ -202,7 +202,7 @@ def test_what_is_no_release_or_of_another_ledger_is_refused(changed, tmp_path):
 
 def test_verify_prints_the_facts_of_the_ledger_and_what_it_did_not_compare(changed):
     release, ledger = changed
-    said = told(Path(ledger.url.removeprefix("sqlite:///")).parent, release)
+    said = printed(Path(ledger.url.removeprefix("sqlite:///")).parent, release)
     assert "run 1 of account data-1 (entry 2 of the ledger)" in said
     assert "for one record (neighbours: replace). All runs" in said
     assert "All runs of this account (1): epsilon " in said
@@ -217,7 +217,7 @@ def test_verify_prints_the_facts_of_the_ledger_and_what_it_did_not_compare(chang
 def test_labels_alone_are_recorded_as_labels(tmp_path):
     write_tables(tmp_path)
     release, ledger = trained(tmp_path, "--protect", "labels", "--epsilon", "2")
-    assert "for one record (neighbours: labels)." in told(tmp_path, release)
+    assert "for one record (neighbours: labels)." in printed(tmp_path, release)
     content = json.loads((release / "statement.json").read_text())
     claims_more = {"protects": "records", "unit_of_privacy": "record", "adjacency": adjacency(fixed=True)}
     write(release, "statement.json", json.dumps(content | claims_more))
@@ -230,7 +230,7 @@ def test_every_level_of_consent_is_compared_with_its_account(tmp_path):
     private = pd.read_csv(tmp_path / "private.csv")
     private.assign(tier=np.arange(len(private)) % 2 + 1).to_csv(tmp_path / "private.csv", index=False)
     release, ledger = trained(tmp_path, "--public", tmp_path / "public.csv", "--consent", "tier:1=1,2=2")
-    assert "Level 1 of consent: epsilon" in told(tmp_path, release)
+    assert "Level 1 of consent: epsilon" in printed(tmp_path, release)
     content = json.loads((release / "statement.json").read_text())
     levels = content["consent"]["levels"]
     lower = [{**level, "epsilon": 0.1} for level in levels]
@@ -253,7 +253,7 @@ def test_labels_of_trained_teachers_are_compared_in_their_order(tmp_path):
     write_tables(tmp_path)
     asked = ["--teachers", "20", "--mechanism", "gnmax(sigma2=20)", "--queries", "20", "--epsilon", "2"]
     release, ledger = trained(tmp_path, "--public", tmp_path / "public.csv", *asked)
-    assert "Compared: the labels of labels.csv, in their order" in told(tmp_path, release)
+    assert "Compared: the labels of labels.csv, in their order" in printed(tmp_path, release)
     labels = (release / "labels.csv").read_text()
     write(release, "labels.csv", labels.replace("yes", "no", 1))
     with pytest.raises(InvalidInput, match=r"has drawn the labels of labels.csv .* or they were changed"):

@@ -111,7 +111,7 @@ def note_fit(
     pickled. Fits of other processes are not covered otherwise.
     """
     searched = next(_frames_of_searches(), None) is not None
-    marks = None if users is None else np.unique(row_marks(users))
+    marks = _marks(users)
     own = Fit(users=marks, statement=None if searched else statement, process=_process.name, in_ledger=in_ledger)
     remember(known)
     with _lock:
@@ -137,10 +137,13 @@ def note_fit(
 
 def note_failure(users: Any) -> dict[str, Fit]:
     """Remember and return a fit that ended with an error after it had begun to draw noise. users: as of `note_fit`."""
-    marks = None if users is None else np.unique(row_marks(users))
-    fit = Fit(users=marks, statement=None, process=_process.name, unknown=AFTER_FAILURE)
+    fit = Fit(users=_marks(users), statement=None, process=_process.name, unknown=AFTER_FAILURE)
     remember({fit.number: fit})
     return {fit.number: fit}
+
+
+def _marks(users: Any) -> NDArray[np.uint64] | None:
+    return None if users is None else np.unique(row_marks(users))
 
 
 def remember(known: Mapping[str, Fit]) -> None:

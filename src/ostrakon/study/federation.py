@@ -139,8 +139,7 @@ def join_by_message(files: Mapping[str, bytes], site: Site, *, wait: float = _WA
 
 
 def join_by_site_file(files: Mapping[str, bytes], path: Callable[[], Path], *, node: str) -> dict[str, Any]:
-    """Join as the owner of a site file, as `join_by_message`. Where there is no such file, the node's name stands in
-    the refusal."""
+    """Join as the owner of a site file, as `join_by_message`; without such a file the refusal names the node."""
     try:
         site = Site.read(path())
     except InvalidInput as error:

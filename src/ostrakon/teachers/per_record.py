@@ -160,6 +160,7 @@ class _Asked:
             )
         self.classes, self.moments, self.weights = classes, moments, np.asarray(weights, np.int64)
         centred = moments.classes if isinstance(moments, MomentMap) else None
+        self.centred = centred is not None
         if centred is not None and (len(self.weights) or centred != classes):
             raise InvalidInput(
                 f"Sums that are centred over {centred} classes are for {centred} classes without levels of consent."
@@ -200,8 +201,8 @@ class _Asked:
         counts = np.bincount(where * self.classes + what, minlength=shape[0] * shape[1]).reshape(shape)
         if steps is None:
             return _Said(counts, None, everyone)
-        centred = isinstance(self.moments, MomentMap) and self.moments.classes is not None
-        return _Said(counts, moments_said(whose, steps, label, classes=self.classes, centred=centred), everyone)
+        sums = moments_said(whose, steps, label, classes=self.classes, centred=self.centred)
+        return _Said(counts, sums, everyone)
 
     def _weighted(
         self, features: Any, whose: IntArray, everyone: int, nearest_query: IntArray, given: IntArray

@@ -14,7 +14,7 @@ from ostrakon.features.moments import MomentMap
 from ostrakon.features.rowwise import take_rows
 from ostrakon.mechanisms import NO_ANSWER, LabelsGNMax, QuantityGNMax
 from ostrakon.mechanisms.base import FloatArray
-from ostrakon.options.options import BALANCED, OF_COUNTS, ORDERED
+from ostrakon.options.options import ACCURACY, BALANCED, OF_COUNTS, ORDERED
 from ostrakon.planning.plan import Plan
 from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.learning import Learning
@@ -123,7 +123,7 @@ def calibrated(selection: Selection, released: Released, learning: Learning) -> 
         offsets = agreeing_offsets(student.predict_proba(learning.rows(selection.chosen)), shares, temperature)
         weights = 1 / shares if learning.objective == BALANCED else None
     ordered = learning.objective == ORDERED
-    if temperature == 1.0 and learning.objective not in (*OF_COUNTS, ORDERED):
+    if temperature == 1.0 and learning.objective == ACCURACY:
         return selection
     with_other = CalibratedStudent(student, temperature, offsets, weights, ordered=ordered)
     own_labels = weights is None and not ordered
