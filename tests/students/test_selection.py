@@ -1,5 +1,7 @@
 """The student is chosen on released answers that were held out from the candidates."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -12,8 +14,9 @@ from ostrakon.features import representatives
 from ostrakon.students.candidates import image_candidates, table_candidates
 from ostrakon.students.cells import cell_of
 from ostrakon.students.noisy_counts import NoisyCountStudent
-from ostrakon.students.selection import Candidate, Released, select
+from ostrakon.students.selection import RACED, Candidate, Released, select
 from ostrakon.students.sklearn_student import SklearnStudent
+from ostrakon.students.soft_vote import soft_vote, trees
 from ostrakon.validation import InvalidInput
 
 RNG = np.random.default_rng(0)
@@ -49,12 +52,43 @@ TREES = Candidate(name="trees", student=on_counts(ExtraTreesClassifier(30, min_s
 def test_the_one_that_fits_is_chosen_in_whatever_order(order):
     selection = select(order, PUBLIC, PUBLIC, noisy(crossed))
     assert selection.chosen is TREES
-    assert selection.agreement["trees"] > 0.8 > 0.65 > selection.agreement["line"]
+    assert selection.agreement["trees"] > 0.8 > 0.65 > selection.agreement.get("line", 0.0)
     assert (selection.student.predict(NEW) == crossed(NEW)).mean() > 0.85
     # Trees do nearly as well on a straight border: told apart by less noise, else the first in order is chosen.
     straight = select(order, PUBLIC, PUBLIC, noisy(lambda X: (X.sum(axis=1) > 0).astype(int), sigma=2.0))
     assert straight.chosen is LINE
-    assert straight.agreement["line"] > straight.agreement["trees"] + 2 * 2.0 * 60**0.5 / 4000
+    assert straight.agreement["line"] > straight.agreement.get("trees", 0.0) + 2 * 2.0 * 60**0.5 / 4000
+
+
+def test_who_is_behind_the_first_after_two_parts_is_taught_no_more():
+    counts = np.tile([[50.0, 40.0]], (60, 1))
+    released = Released(queries=QUERIES, counts=counts, sigma2=20.0)
+    said = {"first": Watched(0), "behind": Watched(1), "equal": Watched(0)}
+    taught = {}
+    for name in ("behind", "equal"):
+        Watched.taught = []
+        candidates = [Candidate(name="first", student=Collapsed(0)), Candidate(name=name, student=said[name])]
+        assert list(select(candidates, PUBLIC, PUBLIC, released).agreement) == ["first", name][: 1 + (name == "equal")]
+        taught[name] = len(Watched.taught)
+    assert taught == {"behind": RACED, "equal": 5}
+    # One that is kept where nobody is better than a guess stays.
+    fallback = Candidate(name="behind", student=Watched(1), fallback=True)
+    candidates = [Candidate(name="first", student=Collapsed(0)), fallback]
+    assert set(select(candidates, PUBLIC, PUBLIC, released).agreement) == {"first", "behind"}
+
+
+def test_a_mean_is_tried_by_what_it_is_made_of():
+    told = {"counts": True, "classes": 2, "queries": 60, "features": 2, "seed": 0}
+    candidates = {each.name: each for each in table_candidates(**told)}
+    vote = candidates["soft-vote"]
+    fitted = replace(
+        vote, student=candidates["soft-vote"].student.set_params(estimator=soft_vote(trees(40, counts=True)))
+    )
+    others = [candidates[name] for name in vote.mean_of]
+    found = [select([first, *others], PUBLIC, PUBLIC, noisy(crossed)) for first in (vote, replace(fitted, mean_of=()))]
+    assert found[0].chosen.name == found[1].chosen.name
+    assert found[0].agreement["soft-vote"] == pytest.approx(found[1].agreement["soft-vote"], abs=1e-12)
+    np.testing.assert_array_equal(found[0].held.said, found[1].held.said)
 
 
 def test_who_learns_labels_hears_those_that_stand_out_of_the_noise():
@@ -196,7 +230,8 @@ def test_of_many_answers_boosting_is_preferred_and_shares_out_the_cells_counts()
         table_candidates(counts=True, classes=2, queries=queries, features=20, seed=0)[0] for queries in (299, 300)
     ]
     assert [candidate.name for candidate in first] == ["soft-vote", "soft-vote:hist-gradient-boosting"]
-    assert (first[1].student.rounds, first[1].tried.rounds) == (3, 0)
+    assert first[1].student.rounds == 3
+    assert first[1].mean_of == ("logistic(C=0.3)", "hist-gradient-boosting")
 
 
 def test_of_many_answers_a_network_learns_from_its_own_labels_and_kernels_are_left_out():

@@ -10,10 +10,12 @@ import importlib.util
 import json
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy.special import erf
 from threadpoolctl import threadpool_limits
@@ -35,18 +37,23 @@ _FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
 
 class TextEncoder:
-    """Texts to embeddings, one at a time; a subclass has `_one`, and sets `width` and an empty `_last`."""
+    """Texts to embeddings, each on one thread; a subclass has `_one`, and sets `width` and an empty `_last`."""
 
     width: int
     _last: dict[str, NDArray[np.float32]]
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings, float32 (texts, width)."""
-        # Public rows are encoded to learn from, and again in the run.
-        texts_seen = tracked(texts, "Encoding texts", total=len(texts))
-        encoded = [self._last[text] if text in self._last else self._one(text) for text in texts_seen]
+        # Every text is computed by one thread, so the number of workers does not change its embedding.
+        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
+            encoded = list(tracked(workers.map(self._known_or_one, texts), "Encoding texts", total=len(texts)))
         self._last = dict(zip(texts, encoded, strict=True))
         return np.stack(encoded) if encoded else np.empty((0, self.width), np.float32)
+
+    def _known_or_one(self, text: str) -> NDArray[np.float32]:
+        # Public rows are encoded to learn from, and again in the run.
+        known = self._last.get(text)
+        return self._one(text) if known is None else known
 
     def _one(self, text: str) -> NDArray[np.float32]:
         raise NotImplementedError
@@ -60,8 +67,8 @@ class SentenceEncoder(TextEncoder):
     run and whose files must have the checksums of the original. A text longer than the model takes is cut.
     name, digest (SHA-256 of the weights), trained_on: what a statement says of it.
 
-    Guarantee: a text's embedding depends on that text alone, to the last bit: one text goes through at a time, on one
-    thread, and what comes out is rounded to multiples of 2**-16. The weights are never changed.
+    Guarantee: a text's embedding depends on that text alone, to the last bit: every text goes through by itself, on
+    one thread, and what comes out is rounded to multiples of 2**-16. The weights are never changed.
     Errors: `InvalidInput` for a package or a file that is missing, damaged, or of another architecture.
     """
 
@@ -134,12 +141,6 @@ class SentenceEncoder(TextEncoder):
         """The encoder, its checksum and what it was trained on; trained_on: what the operator says of that."""
         origin = trained_on or self.trained_on or "unknown"
         return f"{self.name}, SHA-256 of its weights {self.digest}, frozen; trained on: {origin}"
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embeddings of length 1, float32 (texts, width)."""
-        # The number of threads changes the rounding of products.
-        with threadpool_limits(1, user_api="blas"):
-            return super().encode(texts)
 
     def _one(self, text: str) -> NDArray[np.float32]:
         tokens = self._tokenizer.encode(text).ids

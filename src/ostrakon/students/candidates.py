@@ -33,6 +33,7 @@ MOST_FEATURES = 200
 MOST_TO_SPREAD = 20_000
 """Public rows up to which labels spread beside sums of features: of 384 features so many are 61 MB."""
 MOMENTS, SPREADING = "moments", "label-spreading"
+LOGISTIC, TREES = "logistic(C=0.3)", "extra-trees"
 HIST = "hist-gradient-boosting"
 
 
@@ -64,10 +65,10 @@ def table_candidates(
     few, most = (trees(number, counts=counts) for number in (FEW_TREES, MOST_TREES))
     alone = Candidate(name=MOMENTS, student=MomentLogistic())
     found = [
-        _candidate(SOFT_VOTE, soft_vote(most), counts=counts, seed=seed, tried=soft_vote(few)),
-        _candidate("logistic(C=0.3)", LogisticRegression(C=0.3, max_iter=1000), counts=counts, seed=seed),
+        _candidate(SOFT_VOTE, soft_vote(most), counts=counts, seed=seed, mean_of=(LOGISTIC, TREES)),
+        _candidate(LOGISTIC, LogisticRegression(C=0.3, max_iter=1000), counts=counts, seed=seed),
         _candidate("logistic(C=3.0)", LogisticRegression(C=3.0, max_iter=1000), counts=counts, seed=seed),
-        _candidate("extra-trees", most, counts=counts, seed=seed, tried=few),
+        _candidate(TREES, most, counts=counts, seed=seed, tried=few),
         *([boosted] if boosts and not many else []),
         _candidate("svm-rbf(C=1.0)", SVC(C=1.0), counts=counts, seed=seed),
         Candidate(name=SPREADING, student=LabelSpreadingStudent("raw", random_state=seed)),
@@ -75,20 +76,23 @@ def table_candidates(
     ]
     if moments and embedded:
         spreading = next(each.student for each in found if each.name == SPREADING)
-        beside = Candidate(name=f"{MOMENTS}:{SPREADING}", student=MomentVote(spreading))
+        beside = Candidate(name=f"{MOMENTS}:{SPREADING}", student=MomentVote(spreading), mean_of=(MOMENTS, SPREADING))
         others = [each for each in found if each.name.startswith(("logistic", SPREADING, "majority"))]
         spreads = pool <= MOST_TO_SPREAD and classes <= FEW_CLASSES
         return [*([beside] if spreads else []), alone, *others]
     if moments:
-        other = boosted if many and boosts else _candidate("extra-trees", most, counts=counts, seed=seed, tried=few)
-        quick = None if other.tried is None else MomentVote(other.tried)
-        both = Candidate(name=f"{MOMENTS}:{other.name}", student=MomentVote(other.student), tried=quick)
+        other = boosted if many and boosts else next(each for each in found if each.name == TREES)
+        name = f"{MOMENTS}:{other.name}"
+        both = Candidate(name=name, student=MomentVote(other.student), mean_of=(MOMENTS, other.name))
         found = [both, alone, *found]
     if not (many and boosts):
         return found
     if moments:
         return [*found[:2], boosted, *found[2:]]
-    both = _candidate(f"{SOFT_VOTE}:{HIST}", soft_vote(boosting), counts=counts, seed=seed, rounds=ROUNDS)
+    parts = (LOGISTIC, HIST)
+    both = _candidate(
+        f"{SOFT_VOTE}:{HIST}", soft_vote(boosting), counts=counts, seed=seed, rounds=ROUNDS, mean_of=parts
+    )
     return [both, boosted, *found]
 
 
@@ -108,7 +112,7 @@ def image_candidates(*, counts: bool, classes: int, queries: int, representation
         *found,
         *([_candidate("svm-rbf(C=1.0)", kernel, counts=counts, seed=seed)] if queries <= MOST_FOR_KERNELS else []),
         Candidate(name=SPREADING, student=LabelSpreadingStudent("raw", random_state=seed)),
-        _candidate("logistic(C=0.3)", LogisticRegression(C=0.3, max_iter=1000), counts=counts, seed=seed),
+        _candidate(LOGISTIC, LogisticRegression(C=0.3, max_iter=1000), counts=counts, seed=seed),
     ]
 
 
@@ -142,12 +146,14 @@ def _candidate(
     rounds: int = 0,
     tried: Any = None,
     fallback: bool = False,
+    mean_of: tuple[str, ...] = (),
 ) -> Candidate:
     if not counts:
-        return Candidate(name=name, student=SklearnStudent(estimator, random_state=seed), fallback=fallback)
+        student = SklearnStudent(estimator, random_state=seed)
+        return Candidate(name=name, student=student, fallback=fallback, mean_of=mean_of)
     options: Any = {"representation": "raw", "examples": examples_for(estimator)}
     quick = None
     if rounds or tried is not None:
         quick = NoisyCountStudent(estimator if tried is None else tried, random_state=seed, **options)
     student = NoisyCountStudent(estimator, random_state=seed, rounds=rounds, **options)
-    return Candidate(name=name, student=student, tried=quick, fallback=fallback)
+    return Candidate(name=name, student=student, tried=quick, fallback=fallback, mean_of=mean_of)

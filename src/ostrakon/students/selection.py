@@ -26,6 +26,9 @@ from ostrakon.validation import InvalidInput
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+RACED = 2
+"""Parts after which candidates that are behind are left out."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Released:
@@ -72,7 +75,8 @@ class Candidate:
 
     name: what a user would type. student: unfitted. takes_rows: whether it learns from public rows as they are, not
     from their features. tried: what is cross-validated in its place, because it is much quicker; None: itself.
-    fallback: whether it is kept where nobody can be told from a guess.
+    fallback: whether it is kept where nobody can be told from a guess. mean_of: names of other candidates, if it
+    believes the mean of what they do: where they are tried, nothing is fitted for it.
     """
 
     name: str
@@ -80,18 +84,19 @@ class Candidate:
     takes_rows: bool = False
     tried: Any = None
     fallback: bool = False
+    mean_of: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Selection:
     """The student that was kept, fitted on everything released.
 
-    agreement: of each candidate that could be tried, by name: the share of the held-out votes that it predicts. From
-    released numbers alone, so it may be published; it carries their noise and may even exceed 1. held: what the chosen
-    one (or the quicker one tried in its place) said where it was held out; None where it was not tried. likely: its
-    probabilities of public rows there, (rows, classes), NaN of rows that were not held out; None if it was not tried or
-    gives none. own: the cell of each row, of labels the answer that it got, -1 for none. totals: what released sums say
-    of the sizes of the classes, and their noise; None without sums.
+    agreement: of each candidate that was tried on all parts, by name: the share of the held-out votes that it predicts.
+    From released numbers alone, so it may be published; it carries their noise and may even exceed 1. held: what the
+    chosen one (or the quicker one tried in its place) said where it was held out; None where it was not tried. likely:
+    its probabilities of public rows there, (rows, classes), NaN of rows that were not held out; None if it was not
+    tried or gives none. own: the cell of each row, of labels the answer that it got, -1 for none. totals: what released
+    sums say of the sizes of the classes, and their noise; None without sums.
     """
 
     chosen: Candidate
@@ -116,10 +121,11 @@ def select(
     """The candidate that agrees best with what was released and held out, fitted on all of it.
 
     X, features: all public rows and their features. folds: the queries are cut into so many parts at random; tried:
-    parts that are held out in turn (None: all). Kept is the first candidate that agrees as well as the best one but for
-    the noise (two standard errors of counts, one of labels): within that the order of candidates says more than the
-    agreement. With labels it is the error of the difference of two candidates, who may err alike (McNemar 1947).
-    Where nobody agrees better than a guess among all classes, a fallback is kept if there is one.
+    parts that are held out in turn (None: all); a candidate that is behind the first after `RACED` parts is left out.
+    Kept is the first candidate that agrees as well as the best one but for the noise (two standard errors of counts,
+    one of labels): within that the order of candidates says more than the agreement. With
+    labels it is the error of the difference of two candidates, who may err alike (McNemar 1947). Where nobody agrees
+    better than a guess among all classes, a fallback is kept if there is one.
 
     Histograms: a held-out query leaves with its cell, all public rows nearest to it; a candidate scores the noisy count
     of the class that it predicts, averaged over the rows of the cell, and its agreement is the sum of scores divided by
@@ -139,15 +145,13 @@ def select(
         own[released.queries] = np.arange(len(released.queries))
     else:
         own = cells.own
-    agreement: dict[str, float] = {}
-    beliefs: dict[str, FloatArray] = {}
-    said, refused = _tried(candidates, X, features, released, parts, cells, beliefs=beliefs)
+    trials = _tried(candidates, X, features, released, parts, cells)
+    said, refused, agreement = trials.said, trials.refused, dict[str, float]()
     if refused is not None and not alone and not isinstance(refused, InvalidInput):
         raise refused
     for name, counted in said.items():
         total = sum(float(released.counts[part].sum()) for part in parts)
-        score = sum(float((released.counts[part] * _shares(of)).sum()) for part, of in zip(parts, counted, strict=True))
-        agreement[name] = score / total if total > 0 else 0.0
+        agreement[name] = _score(released, parts, counted) / total if total > 0 else 0.0
     if alone and refused is not None:
         # Too little to hold out a part of it; it may be enough to learn from.
         parts, agreement = [], {candidates[0].name: 0.0}
@@ -171,9 +175,22 @@ def select(
         student=student,
         agreement=agreement if parts and not alone else {},
         held=_held(released, parts, said[chosen.name]) if parts else None,
-        likely=beliefs.get(chosen.name) if parts else None,
+        likely=trials.beliefs.get(chosen.name) if parts else None,
         own=own,
     )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Trials:
+    """What candidates said where they were held out.
+
+    said: of each candidate and each part, as `_counted` gives it. beliefs: probabilities, (rows, classes), NaN of rows
+    that were not held out, of each candidate that has any. refused: the last refusal of a candidate that cannot learn.
+    """
+
+    said: dict[str, list[IntArray]]
+    beliefs: dict[str, FloatArray]
+    refused: ValueError | None
 
 
 def _tried(
@@ -183,32 +200,62 @@ def _tried(
     released: Released,
     parts: list[IntArray],
     cells: _Cells | None,
-    *,
-    beliefs: dict[str, FloatArray],
-) -> tuple[dict[str, list[IntArray]], ValueError | None]:
-    """beliefs: receives the probabilities of candidates, of the rows that were held out.
+) -> _Trials:
+    """Every candidate, taught without one part after the other; those that fall behind are left out early.
 
-    (what each candidate said of each part, held out; the last refusal of one that cannot learn from the others)."""
-    said: dict[str, list[IntArray]] = {}
+    After `RACED` parts, those that have scored less than the first candidate are left out: one of them would only be
+    kept if it came out ahead by more than the noise.
+    """
+    said: dict[str, list[IntArray]] = {candidate.name: [] for candidate in candidates}
+    shape = len(features), released.counts.shape[1]
+    beliefs = {candidate.name: np.full(shape, np.nan) for candidate in candidates}
     refused: ValueError | None = None
+    # A mean is tried after those that it is made of.
+    running = sorted(candidates, key=lambda candidate: bool(candidate.mean_of))
     fits = len(candidates) * len(parts)
     with working("Trying students", fits) as report:
-        for number, candidate in enumerate(candidates):
-            rows, counted = X if candidate.takes_rows else features, list[IntArray]()
-            likely = np.full((len(features), released.counts.shape[1]), np.nan)
-            try:
-                for done, part in enumerate(parts, 1):
-                    counted.append(_said(candidate, rows, released, part, cells, likely))
-                    report(number * len(parts) + done, fits)
-            except ValueError as error:
-                refused = error
-                if not isinstance(error, InvalidInput):
-                    break
-                continue
-            said[candidate.name] = counted
-            if np.isfinite(likely).any():
-                beliefs[candidate.name] = likely
-    return said, refused
+        for done, part in enumerate(parts):
+            held = _HeldOutPart.of(part, released, features, cells)
+            for number, candidate in enumerate(list(running)):
+                try:
+                    rows = X if candidate.takes_rows else features
+                    said[candidate.name].append(held.said_by(candidate, rows, beliefs))
+                except ValueError as error:
+                    refused = error
+                    if not isinstance(error, InvalidInput):
+                        return _Trials(said={}, beliefs={}, refused=refused)
+                    running.remove(candidate)
+                    del said[candidate.name]
+                report(done * len(candidates) + number + 1, fits)
+            if done + 1 == RACED < len(parts):
+                running = _ahead(running, candidates, released, parts, said)
+        report(fits, fits)
+    finished = {candidate.name for candidate in running}
+    return _Trials(
+        said={candidate.name: said[candidate.name] for candidate in candidates if candidate.name in finished},
+        beliefs={name: likely for name, likely in beliefs.items() if np.isfinite(likely).any()},
+        refused=refused,
+    )
+
+
+def _ahead(
+    running: list[Candidate],
+    candidates: Sequence[Candidate],
+    released: Released,
+    parts: list[IntArray],
+    said: dict[str, list[IntArray]],
+) -> list[Candidate]:
+    """Those of `running` that may still be kept: the first of all candidates, those not behind it, and a fallback."""
+    scores = {candidate.name: _score(released, parts[:RACED], said[candidate.name]) for candidate in running}
+    first = next((candidate.name for candidate in candidates if candidate.name in scores), "")
+    kept = {each.name for each in running if each.name == first or each.fallback or scores[each.name] >= scores[first]}
+    kept |= {name for each in running if each.name in kept for name in each.mean_of}
+    return [each for each in running if each.name in kept]
+
+
+def _score(released: Released, parts: list[IntArray], said: list[IntArray]) -> float:
+    """The held-out counts of the classes that were said."""
+    return sum(float((released.counts[part] * _shares(of)).sum()) for part, of in zip(parts, said, strict=True))
 
 
 def _held(released: Released, parts: list[IntArray], said: list[IntArray]) -> HeldOut:
@@ -279,53 +326,62 @@ def _cells(features: NDArray[np.float32], queries: IntArray, *, seed: int) -> _C
     return _Cells(own=own, half=half, query=query)
 
 
-def _counted(cells: _Cells, rows: IntArray, predicted: IntArray, released: Released) -> IntArray:
-    """(3, queries, classes): rows of each cell by predicted class, in both halves; third, of the queries themselves."""
-    found = np.zeros((3, *released.counts.shape), np.int64)
-    np.add.at(found, (cells.half[rows], cells.own[rows], predicted), 1)
-    own = cells.query[rows]
-    found[2, cells.own[rows][own], predicted[own]] = 1
-    return found
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _HeldOutPart:
+    """Queries that are held out, `part`, and what is left to learn from.
 
-
-def _said(
-    candidate: Candidate,
-    rows: Any,
-    released: Released,
-    part: IntArray,
-    cells: _Cells | None,
-    likely: FloatArray,
-) -> IntArray:
-    """For each query of `part`, held out: its public rows, by half, that are said to be of each class.
-
-    likely: receives their probabilities, (rows, classes).
+    kept: the public rows that are left; None: all of them, where labels were released. hidden: the rows to be asked
+    about: those of the cells of `part`, of labels the queries themselves.
     """
-    student = candidate.student if candidate.tried is None else candidate.tried
-    left = np.setdiff1d(np.arange(len(released.queries)), part)
-    said = np.zeros((2, *released.counts.shape), np.int64)
-    if cells is None:
-        fewer = Released(queries=released.queries[left], counts=released.counts[left])
-        hidden = released.queries[part]
-        taught = _taught(candidate, student, rows, fewer)
-        predicted = taught.predict(take_rows(rows, hidden))
-        _believed(taught, rows, hidden, likely)
-        said[0, part, np.asarray(predicted, np.int64)] = 1
-        return said[:, part]
-    held = np.isin(cells.own, part)
-    kept = np.flatnonzero(~held)
-    place = np.searchsorted(kept, released.queries[left])
-    fewer = replace(released, queries=place, counts=released.counts[left])
-    taught = _taught(candidate, student, take_rows(rows, kept), fewer)
-    hidden = np.flatnonzero(held)
-    predicted = taught.predict(take_rows(rows, hidden))
-    _believed(taught, rows, hidden, likely)
-    return _counted(cells, hidden, np.asarray(predicted, np.int64), released)[:, part]
 
+    part: IntArray
+    released: Released
+    left: Released
+    kept: IntArray | None
+    hidden: IntArray
+    cells: _Cells | None
 
-def _believed(taught: Any, rows: Any, hidden: IntArray, likely: FloatArray) -> None:
-    if hasattr(taught, "predict_proba"):
-        likely[hidden] = 0.0
-        likely[np.ix_(hidden, np.asarray(taught.classes_, np.int64))] = taught.predict_proba(take_rows(rows, hidden))
+    @classmethod
+    def of(
+        cls, part: IntArray, released: Released, features: NDArray[np.float32], cells: _Cells | None
+    ) -> _HeldOutPart:
+        rest = np.setdiff1d(np.arange(len(released.queries)), part)
+        queries, kept, hidden = released.queries[rest], None, released.queries[part]
+        if cells is not None:
+            away = np.isin(cells.own, part)
+            kept, hidden = np.flatnonzero(~away), np.flatnonzero(away)
+            queries = np.searchsorted(kept, queries)
+        left = replace(released, queries=queries, counts=released.counts[rest])
+        return cls(part=part, released=released, left=left, kept=kept, hidden=hidden, cells=cells)
+
+    def said_by(self, candidate: Candidate, rows: Any, beliefs: dict[str, FloatArray]) -> IntArray:
+        """For each query held out: its public rows, by half, that the candidate says are of each class.
+
+        beliefs: receives its probabilities, (rows, classes), and holds those of others.
+        """
+        likely = beliefs[candidate.name]
+        if candidate.mean_of:
+            likely[self.hidden] = np.mean([beliefs[name][self.hidden] for name in candidate.mean_of], axis=0)
+            return self._counted(likely[self.hidden].argmax(axis=1))
+        student = candidate.student if candidate.tried is None else candidate.tried
+        taught = _taught(candidate, student, rows if self.kept is None else take_rows(rows, self.kept), self.left)
+        asked = take_rows(rows, self.hidden)
+        if hasattr(taught, "predict_proba"):
+            likely[self.hidden] = 0.0
+            likely[np.ix_(self.hidden, np.asarray(taught.classes_, np.int64))] = taught.predict_proba(asked)
+        return self._counted(np.asarray(taught.predict(asked), np.int64))
+
+    def _counted(self, predicted: IntArray) -> IntArray:
+        """(halves, queries, classes): rows by predicted class; of cells in both halves and, third, of their queries."""
+        cells, rows = self.cells, self.hidden
+        found = np.zeros((2 if cells is None else 3, *self.released.counts.shape), np.int64)
+        if cells is None:
+            found[0, self.part, predicted] = 1
+        else:
+            np.add.at(found, (cells.half[rows], cells.own[rows], predicted), 1)
+            own = cells.query[rows]
+            found[2, cells.own[rows][own], predicted[own]] = 1
+        return found[:, self.part]
 
 
 @cache
@@ -335,8 +391,8 @@ def _threads() -> ThreadpoolController:
 
 
 def _taught(candidate: Candidate, student: Any, rows: Any, released: Released) -> Any:
-    # Trees and kernels are quick here, and threads that wait for each other are not where a machine is shared.
-    threads = nullcontext() if candidate.takes_rows else _threads().limit(limits=1, user_api="openmp")
+    # Products of small matrices, trees and kernels are quick here; threads that wait for each other are not.
+    threads = nullcontext() if candidate.takes_rows else _threads().limit(limits=1)
     with threads, warnings.catch_warnings():
         # One that stops early is judged by what it has learned, as all are.
         warnings.simplefilter("ignore", ConvergenceWarning)
