@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import math
 import os
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +89,41 @@ def read_images(
     return replace(result, X=np.asarray(result.X)) if in_memory else result
 
 
+def read_picture(content: bytes, *, shape: tuple[int, ...], most_pixels: int) -> NDArray[np.float32]:
+    """Read a PNG or JPEG picture in memory, as pictures of a folder are read beside public images.
+
+    Parameters
+    ----------
+    content : bytes
+    shape : tuple of int
+        Of one public image: (height, width), or with one or three colours last or first.
+    most_pixels : int at least 1
+        A larger picture is refused before it is decoded.
+
+    Returns
+    -------
+    array of float32, of `shape`
+        Values from 0 to 1.
+
+    Raises
+    ------
+    InvalidInput
+        If it is damaged, too large, or of another format.
+    """
+    first = len(shape) == 3 and shape[0] in (1, 3) and shape[2] not in (1, 3)
+    height, width, *colours = (*shape[1:], shape[0]) if first else shape
+    form = _Form(height=height, width=width, colours=colours == [3], eight_bits=False)
+    try:
+        picture = form.received(content, most_pixels)
+    except Exception as error:  # a damaged file raises what its decoder raises
+        raise InvalidInput(
+            f"A picture must be a PNG or JPEG file of at most {most_pixels} pixels, got {len(content)} bytes that "
+            f"are not ({type(error).__name__})."
+        ) from None
+    picture = picture[..., None] if colours == [1] else picture
+    return np.moveaxis(picture, -1, 0) if first else picture
+
+
 def require_same_scale(private: Any, other: Any, what: str) -> None:
     """Refuse images on another scale: the brightest value of the middle one eight times the private one, or an eighth.
 
@@ -128,9 +165,18 @@ class _Form:
 
     def picture(self, file: Path) -> tuple[NDArray[Any], str]:
         """The picture in this form, and a digest of it as it was."""
+        with _readable(file):
+            image, kind = _upright(file)
+        return self._converted(image, kind)
+
+    def received(self, content: bytes, most_pixels: int) -> NDArray[Any]:
+        """A PNG or JPEG picture in this form. Errors: any, for another format, a damaged file or more pixels."""
+        image, kind = _upright(io.BytesIO(content), formats=("PNG", "JPEG"), most_pixels=most_pixels)
+        return self._converted(image, kind)[0]
+
+    def _converted(self, image: Any, kind: str) -> tuple[NDArray[Any], str]:
         from PIL import Image
 
-        image, kind = _opened(file)
         before = _array(image, kind)
         if self.colours != (kind == "RGB") and kind != "F":
             kind = "RGB" if self.colours else "L"
@@ -152,11 +198,15 @@ def _picture_shape(like: Images | None) -> tuple[int, ...] | None:
     return shape if len(shape) == 2 or (len(shape) == 3 and shape[2] == 3) else None
 
 
-def _opened(file: Path) -> tuple[Any, str]:
+def _upright(
+    file: Path | BinaryIO, *, formats: tuple[str, ...] | None = None, most_pixels: float = math.inf
+) -> tuple[Any, str]:
     """A picture, turned upright and on white, and its kind: "L" (grey), "RGB" or "F" (grey, of more than 8 bits)."""
     from PIL import Image, ImageOps
 
-    with _readable(file), Image.open(file) as stored:
+    with Image.open(file, formats=formats) as stored:
+        if stored.width * stored.height > most_pixels:
+            raise ValueError(f"{stored.width} x {stored.height} pixels")
         kind = _kind(stored)
         image = ImageOps.exif_transpose(stored)
         if "A" in image.getbands() or "transparency" in image.info:

@@ -10,6 +10,7 @@ from ostrakon.service.audit_file import AuditFile
 from ostrakon.service.clients import Client, ClientFile
 from ostrakon.service.labeller import BudgetSpent, ClientLimitReached, Labeller
 from ostrakon.service.metrics import CONTENT_TYPE, metrics_text
+from ostrakon.service.pictures import IMAGE, MAX_PICTURES, PictureForm
 from ostrakon.service.request_queue import Busy, RequestQueue, Unavailable, describe
 from ostrakon.statements.statement import NOT_COVERED, round_up
 from ostrakon.validation import InvalidInput, shown
@@ -37,6 +38,8 @@ MIN_FREE_BYTES = 16 * 2**20
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Cell = Annotated[str, Field(max_length=MAX_TEXT)] | bool | int | Number | list[Number] | None
+Picture = Annotated[str, Field(max_length=LARGEST_BODY)] | Cell
+"""A cell of a request for pictures."""
 
 _CODES = {
     400: "bad_request",
@@ -96,16 +99,18 @@ def make_rows_model(columns: Sequence[Mapping[str, Any]]) -> type[BaseModel]:
     Parameters
     ----------
     columns : sequence of mappings
-        As of `RowForm.columns`.
+        As of `RowForm.columns` or `PictureForm.columns`.
 
     Returns
     -------
     type
     """
+    pictures = columns == PictureForm.columns
+    cell: Any = Picture if pictures else Cell
     properties = {str(column["name"]): {"title": str(column["kind"]), **_cell_schema(column)} for column in columns}
     schema = {"type": "object", "properties": properties, "required": list(properties)}
-    row = Annotated[dict[str, Cell], WithJsonSchema({**schema, "additionalProperties": _cell_schema({"kind": ""})})]
-    rows: Any = Annotated[list[row], Field(min_length=1, max_length=MAX_ROWS)]
+    row = Annotated[dict[str, cell], WithJsonSchema({**schema, "additionalProperties": _cell_schema({"kind": ""})})]
+    rows: Any = Annotated[list[row], Field(min_length=1, max_length=MAX_PICTURES if pictures else MAX_ROWS)]
     return create_model("Rows", __doc__="Public rows to be labelled, columns by name.", rows=(rows, ...))
 
 
@@ -113,6 +118,8 @@ def _cell_schema(column: Mapping[str, Any]) -> dict[str, Any]:
     if column["kind"] == "embedding":
         width = column["width"]
         return {"type": "array", "items": {"type": "number"}, "minItems": width, "maxItems": width}
+    if column["kind"] == IMAGE:
+        return {"type": "string", "contentEncoding": "base64"}
     text = {"type": "string", "maxLength": MAX_TEXT}
     return {"anyOf": [text, *({"type": kind} for kind in ("number", "boolean", "null"))]}
 

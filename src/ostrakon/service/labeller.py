@@ -32,11 +32,12 @@ from ostrakon.run.budget import Budget, budget_of
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.stages.features import view_of
+from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.votes import trained
 from ostrakon.run.storage import InFolder, InMemory
 from ostrakon.service.answers import Answer, AnswerStore
+from ostrakon.service.pictures import PictureForm
 from ostrakon.teachers import TeacherStore
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import Votes
@@ -99,7 +100,7 @@ class Labeller:
     task : Task
     plan : Plan
         Of one block of answers.
-    form : RowForm
+    form : RowForm or PictureForm
         What a row must look like.
     classes : tuple of str
     run_epsilon : float
@@ -121,7 +122,7 @@ class Labeller:
         *,
         task: Task,
         plan: Plan,
-        form: RowForm,
+        form: RowForm | PictureForm,
         view: Any,
         teachers: Any,
         budget: Budget,
@@ -188,7 +189,7 @@ class Labeller:
         Raises
         ------
         InvalidInput
-            If something is not a row of the public table.
+            If something is not a row like the public ones.
         """
         return Request(client=client, limit=limit, rows=self.form.read(list(rows)))
 
@@ -316,8 +317,8 @@ def open_service(
     Parameters
     ----------
     folder : str or path-like
-        Of a run of trained teachers and Confident-GNMax on a table (`ostrakon train --teachers N`). Its private and
-        public files must be where they were.
+        Of a run of trained teachers and Confident-GNMax (`ostrakon train --teachers N`). Its private and public files
+        must be where they were.
     ledger : str, optional
         URL of the ledger. Default: the one in which the run has reserved, or budget.db beside its data. The cost of
         the run itself is reserved there first, if it was not yet.
@@ -357,7 +358,7 @@ def open_service(
     with contextlib.ExitStack() as stack:
         stack.enter_context(storage.opened())
         plan = storage.plan(_no_plan)
-        _require_served(plan, own, task, home.path)
+        _require_served(plan, own, home.path)
         if known is not None and known["ledger"] != own.ledger:
             raise InvalidInput(f"ledger must be {known['ledger']}, in which this run has reserved, got {own.ledger!r}.")
         # The cost of the run itself comes first: an account without it would be wrong.
@@ -375,7 +376,7 @@ def open_service(
         labeller = Labeller(
             task=task,
             plan=block_plan,
-            form=RowForm.of(task.X_public, kinds={**(task.kinds or {}), **view.texts}, names=task.names),
+            form=_form_of(task, view),
             view=view,
             teachers=teachers.in_memory(),
             budget=first.of_plan(block_plan, InMemory()),
@@ -426,7 +427,7 @@ def _require_paid(answers: AnswerStore, account: History) -> None:
         )
 
 
-def _require_served(plan: Plan, options: Options, task: Task, folder: Path) -> None:
+def _require_served(plan: Plan, options: Options, folder: Path) -> None:
     if not isinstance(plan.mechanism, ConfidentGNMax) or plan.gate is not None:
         kind = "a gate" if plan.gate is not None else plan.mechanism.name
         raise InvalidInput(
@@ -435,8 +436,11 @@ def _require_served(plan: Plan, options: Options, task: Task, folder: Path) -> N
         )
     if options.smooth:
         raise InvalidInput(f"A service must have teachers that are not smoothed, and those of {folder} are.")
-    if RowForm.of(task.X_public, kinds=task.kinds, names=task.names).columns is None:
-        raise InvalidInput(f"A service must have rows of a table, and {folder} holds a run on images.")
+
+
+def _form_of(task: Task, view: View) -> RowForm | PictureForm:
+    rows = RowForm.of(task.X_public, kinds={**(task.kinds or {}), **view.texts}, names=task.names)
+    return PictureForm.of(task.X_public) if rows.columns is None else rows
 
 
 def _key(features: Any) -> str:

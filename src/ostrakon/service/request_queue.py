@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import logging
 import math
@@ -17,6 +18,7 @@ from ostrakon.data.columns import DIGITS
 from ostrakon.export.loader import READERS, read_word
 from ostrakon.service.clients import Client
 from ostrakon.service.labeller import BudgetSpent, Labeller, Request
+from ostrakon.service.pictures import IMAGE, MAX_WAITING_PICTURES, PICTURES_AT_ONCE, PictureForm
 from ostrakon.validation import InvalidInput, shown
 
 MAX_WAITING_ROWS = 10_000
@@ -32,6 +34,7 @@ _DESCRIPTIONS = {
     "date (day first)": "a date such as 31/12/2024",
     "date (month first)": "a date such as 12/31/2024",
     "date (digits)": "a date such as 20241231",
+    IMAGE: "a PNG or JPEG file in base64",
 }
 
 Rows = Sequence[Mapping[str, Any]]
@@ -65,6 +68,9 @@ class RequestQueue:
     def __init__(self, labeller: Labeller) -> None:
         self.labeller = labeller
         self._names = tuple(str(column["name"]) for column in labeller.form.columns or ())
+        pictures = isinstance(labeller.form, PictureForm)
+        self._at_once = PICTURES_AT_ONCE if pictures else _ROWS_AT_ONCE
+        self._most_waiting = MAX_WAITING_PICTURES if pictures else MAX_WAITING_ROWS
         self._keys: OrderedDict[str, str] = OrderedDict()
         self._waiting: list[tuple[Client, Rows, asyncio.Future[Any]]] = []
         self.waiting_rows = 0
@@ -102,8 +108,8 @@ class RequestQueue:
         known = [self.labeller.stored_label(self._keys.get(text, "")) for text in texts]
         if None not in known:
             return [label for label in known if label is not None], self.labeller.rows_asked(client.name)
-        if self.waiting_rows + len(rows) > MAX_WAITING_ROWS:
-            raise Busy(f"At most {MAX_WAITING_ROWS} rows can wait for the teachers; come again later.")
+        if self.waiting_rows + len(rows) > self._most_waiting:
+            raise Busy(f"At most {self._most_waiting} rows can wait for the teachers; come again later.")
         future: asyncio.Future[tuple[str, ...]] = asyncio.get_running_loop().create_future()
         self._waiting.append((client, rows, future))
         self.waiting_rows += len(rows)
@@ -125,7 +131,7 @@ class RequestQueue:
         while True:
             await self._work.wait()
             batch, rows = [], 0
-            while self._waiting and rows < _ROWS_AT_ONCE:
+            while self._waiting and rows < self._at_once:
                 batch.append(self._waiting.pop(0))
                 rows += len(batch[-1][1])
             self.waiting_rows -= rows
@@ -187,7 +193,9 @@ class RequestQueue:
             return [self._answer_requests([request])[0] for request in requests]
 
     def _text(self, row: Mapping[str, Any]) -> str:
-        return json.dumps([row.get(name) for name in self._names], allow_nan=False)
+        """A checksum of a row in its client's words: texts and pictures are too large to be remembered."""
+        words = json.dumps([row.get(name) for name in self._names], allow_nan=False)
+        return hashlib.sha256(words.encode()).hexdigest()
 
 
 def require_readable(rows: Rows, columns: Sequence[Mapping[str, Any]]) -> None:
@@ -214,6 +222,9 @@ def require_readable(rows: Rows, columns: Sequence[Mapping[str, Any]]) -> None:
             if kind == "embedding":
                 if not isinstance(cell, list) or len(cell) != column["width"] or not all(map(_is_finite, cell)):
                     raise InvalidInput(f"Row {number}: {name} must be {describe(column)}, got {shown(cell)}.")
+            elif kind == IMAGE:
+                if not isinstance(cell, str):
+                    raise InvalidInput(f"Row {number}: {name} must be {describe(column)}, got {shown(cell)}.")
             elif cell is not None and not _is_readable(cell, kind):
                 raise InvalidInput(f"Row {number}: {name} must be {describe(column)}, got {shown(cell)}.")
 
@@ -222,6 +233,8 @@ def describe(column: Mapping[str, Any]) -> str:
     """Return in words what a cell of this column may be."""
     if column["kind"] == "embedding":
         return f"{column['width']} finite numbers"
+    if column["kind"] == IMAGE:
+        return _DESCRIPTIONS[IMAGE]
     return f"{_DESCRIPTIONS.get(column['kind'], 'text')} or null"
 
 
