@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
+from threadpoolctl import threadpool_limits
 
 from ostrakon.features.representation import Representation, is_embedded, learn_representation
 from ostrakon.features.rowwise import take_rows
@@ -30,7 +30,7 @@ from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.student import answer_queries, fit_student, released_counts
 from ostrakon.run.stages.votes import collect, queries_of
-from ostrakon.students.selection import Candidate, Selection
+from ostrakon.students.selection import Selection, taught
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import IntArray
 
@@ -108,18 +108,22 @@ class _Scene:
             )
         return self.asked[count]
 
-    def play(self, plan: Plan, *, rng: np.random.Generator, student: Candidate | None = None) -> Selection:
-        """Votes, noise and student of one run. student: who learns, where that is not to be chosen."""
+    def play(self, plan: Plan, *, rng: np.random.Generator, student: str | None = None) -> Selection:
+        """Votes, noise and student of one run. student: the candidate that learns, where none is to be chosen."""
         queries = self.queries(plan.queries)
         view = dataclasses.replace(self.learning.view, representation=self.as_it_is)
         # Split by place: by content, all draws of a row would be one teacher's.
         votes, _ = collect(plan, Rows(X=self.rows, y=self.labels, fixed=True), view, queries, self.options)
         answers = answer_queries(plan, votes, queries=queries, learning=self.learning, log=MemoryLog(), rng=rng)
-        if student is None or answers.counts is None:
+        moments = answers.moments is not None
+        sizes = {"classes": plan.classes, "queries": plan.queries}
+        known = [] if answers.counts is None else self.learning.candidates(counts=True, moments=moments, **sizes)
+        chosen = next((candidate for candidate in known if candidate.name == student), None)
+        if chosen is None:
             return fit_student(self.learning, plan, answers, queries)
         released = released_counts(self.learning, plan, answers, queries)
-        fitted = released.fit_student(clone(student.student), self.learning.rows(student))
-        return Selection(chosen=student, student=fitted, agreement={})
+        fitted = taught(chosen, chosen.student, self.learning.rows(chosen), released)
+        return Selection(chosen=chosen, student=fitted, agreement={})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -163,11 +167,17 @@ class _Stage:
             boosted=_boosted(scene.learning.view, shown, y, players, test, right, seed=own.seed),
         )
 
-    def accuracies(self, plan: Plan, of_half: Plan, *, rng: np.random.Generator) -> tuple[float, float]:
-        """Accuracy on the held-out rows, and that with half of all rows; per-record runs have the same student."""
-        selection = self.scene.play(plan, rng=rng)
-        again = self.small.play(of_half, rng=rng, student=selection.chosen if plan.per_record else None)
-        return self._right(self.scene, selection), self._right(self.small, again)
+    def accuracy(
+        self, planned: Callable[[int], Plan], *, rng: np.random.Generator, student: str | None
+    ) -> tuple[float, str]:
+        """Accuracy on the held-out rows, and who learned. planned: the plan for a pool; student: as of `play`."""
+        selection = self.scene.play(planned(self.scene.pool), rng=rng, student=student)
+        return self._right(self.scene, selection), selection.chosen.name
+
+    def of_half(self, planned: Callable[[int], Plan], *, rng: np.random.Generator, student: str) -> float:
+        """Accuracy with half of all rows; per-record runs have the same student."""
+        plan = planned(self.small.pool)
+        return self._right(self.small, self.small.play(plan, rng=rng, student=student if plan.per_record else None))
 
     def _right(self, scene: _Scene, selection: Selection) -> float:
         seen = self.test
@@ -188,8 +198,10 @@ def rehearse(
     """Play every offer that is not refused on public rows: features, queries, votes, noise, student, held-out rows.
 
     In each repetition the labelled public rows are split: some are held out, some play the private side (drawn with
-    replacement up to `records`), the others are the pool. Without labels all rows get those of a simulated world, of
-    another one in each repetition. Deterministic under the seed of `options`; noise is seeded, because nothing here is
+    replacement up to `records`), the others are the pool. Students of noisy counts are chosen in the first repetition
+    of an offer. What half of the rows gives less is found out at the most queries of a mechanism. Without labels all
+    rows get those of a simulated world, of another one in each repetition. Deterministic under the seed of `options`;
+    noise is seeded, because nothing here is
     private.
 
     Parameters
@@ -212,38 +224,36 @@ def rehearse(
     repetitions = whole("repetitions", repetitions, at_least=2)
     simulated = not len(shown.labelled)
     rows = _enough_rows(shown)
-    embedded = is_embedded(options.representation, shown.X)
     features = view_of(shown.X, options.representation, seed=options.seed).public if simulated else None
     scores: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    students: dict[int, str] = {}
     failures: dict[tuple[float, str], str] = {}
     majority, boosted, distinct = [], [], set[int]()
     holdout = pool = 1
     # The longest list of queries first: it begins with every shorter one.
     longest_first = sorted(range(len(offers)), key=lambda number: -_asked(offers[number]))
     total = repetitions * len(offers)
-
-    @cache
-    def planned(number: int, pool: int) -> Plan:
-        # As a run of this pool would be planned, at the same teachers and delta; its noise may be for other queries.
-        asked = asked_for(options, mechanism=offers[number].mechanism, epsilon=offers[number].epsilon)
-        return make_plan(asked, units=records, pool=pool, classes=len(shown.classes), embedded=embedded)
-
-    with reporting(progress, label="Rehearsing", total=total) as report:
+    planned = _planner(shown, options, records=records)
+    with threadpool_limits(1), reporting(progress, label="Rehearsing", total=total) as report:
         for repetition in range(repetitions):
             stage = _Stage.of(shown, rows, features, repetition, options, records=records)
             majority.append(stage.majority)
             boosted.append(stage.boosted)
             distinct |= set(stage.holdout.tolist())
             holdout, pool = len(stage.holdout), stage.scene.pool
+            gains: dict[str, float] = {}
             for index, number in enumerate(longest_first):
                 report(repetition * len(offers) + index, total)
                 offer = offers[number]
                 if offer.plan is None or (offer.epsilon, offer.mechanism) in failures:
                     continue
+                plans = partial(planned, offer.mechanism, offer.epsilon)
                 noise = np.random.default_rng([options.seed, repetition, number])
                 try:
-                    plans = planned(number, stage.scene.pool), planned(number, stage.small.pool)
-                    scores[number].append(stage.accuracies(*plans, rng=noise))
+                    right, students[number] = stage.accuracy(plans, rng=noise, student=students.get(number))
+                    if offer.mechanism not in gains:
+                        gains[offer.mechanism] = right - stage.of_half(plans, rng=noise, student=students[number])
+                    scores[number].append((right, float(np.clip(right - gains[offer.mechanism], 0, 1))))
                 except InvalidInput as refused:
                     failures[offer.epsilon, offer.mechanism] = str(refused)
         report(total, total)
@@ -259,6 +269,19 @@ def rehearse(
         simulated=simulated,
         failures=failures,
     )
+
+
+def _planner(shown: PublicRows, options: Options, *, records: int) -> Callable[[str, float, int], Plan]:
+    """The plan of a mechanism at an epsilon for a pool of that size."""
+    embedded = is_embedded(options.representation, shown.X)
+
+    @cache
+    def planned(mechanism: str, epsilon: float, pool: int) -> Plan:
+        # As a run of this pool would be planned, at the same teachers and delta; its noise may be for other queries.
+        asked = asked_for(options, mechanism=mechanism, epsilon=epsilon)
+        return make_plan(asked, units=records, pool=pool, classes=len(shown.classes), embedded=embedded)
+
+    return planned
 
 
 def _enough_rows(shown: PublicRows) -> IntArray:

@@ -169,7 +169,7 @@ def select(
         )
     if parts and agreement[best] < 1 / released.counts.shape[1]:
         chosen = next((candidate for candidate in able if candidate.fallback), chosen)
-    student = _taught(chosen, chosen.student, X if chosen.takes_rows else features, released)
+    student = taught(chosen, chosen.student, X if chosen.takes_rows else features, released)
     return Selection(
         chosen=chosen,
         student=student,
@@ -364,12 +364,12 @@ class _HeldOutPart:
             likely[self.hidden] = np.mean([beliefs[name][self.hidden] for name in candidate.mean_of], axis=0)
             return self._counted(likely[self.hidden].argmax(axis=1))
         student = candidate.student if candidate.tried is None else candidate.tried
-        taught = _taught(candidate, student, rows if self.kept is None else take_rows(rows, self.kept), self.left)
+        learned = taught(candidate, student, rows if self.kept is None else take_rows(rows, self.kept), self.left)
         asked = take_rows(rows, self.hidden)
-        if hasattr(taught, "predict_proba"):
+        if hasattr(learned, "predict_proba"):
             likely[self.hidden] = 0.0
-            likely[np.ix_(self.hidden, np.asarray(taught.classes_, np.int64))] = taught.predict_proba(asked)
-        return self._counted(np.asarray(taught.predict(asked), np.int64))
+            likely[np.ix_(self.hidden, np.asarray(learned.classes_, np.int64))] = learned.predict_proba(asked)
+        return self._counted(np.asarray(learned.predict(asked), np.int64))
 
     def _counted(self, predicted: IntArray) -> IntArray:
         """(halves, queries, classes): rows by predicted class; of cells in both halves and, third, of their queries."""
@@ -390,7 +390,8 @@ def _threads() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _taught(candidate: Candidate, student: Any, rows: Any, released: Released) -> Any:
+def taught(candidate: Candidate, student: Any, rows: Any, released: Released) -> Any:
+    """A copy of `student`, the candidate's own or a quicker one, that has learned what was released."""
     # Products of small matrices, trees and kernels are quick here; threads that wait for each other are not.
     threads = nullcontext() if candidate.takes_rows else _threads().limit(limits=1)
     with threads, warnings.catch_warnings():
