@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,6 +28,14 @@ def serve(
         str | None, typer.Option(help=r"The account's name. \[default: the one that the data are bound to]")
     ] = None,
     block: Annotated[int, typer.Option(help="Answers that are reserved at a time.")] = 100,
+    owners: Annotated[
+        Path | None,
+        typer.Option(help="TOML file of other owners, whose teachers vote together with these; this is their desk."),
+    ] = None,
+    desk: Annotated[
+        str | None,
+        typer.Option(help="The client that gets votes without noise, as the desk of a service over several owners."),
+    ] = None,
     host: Annotated[str, typer.Option(help="Where to listen; beyond this machine with TLS alone.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Where to listen.")] = 8443,
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate chain, PEM.")] = None,
@@ -45,7 +53,8 @@ def serve(
     require_safe(host, port=port, certificate=tls_cert, key=tls_key)
     known = ClientFile(clients)
     say("Reading the teachers")
-    with open_service(run, ledger=ledger, budget=budget, ledger_account=ledger_account, block=block) as labeller:
+    paid: Any = {"ledger": ledger, "budget": budget, "ledger_account": ledger_account, "block": block}
+    with open_service(run, **paid, owners=owners) as labeller:
         spent = labeller.account
         console.print(
             f"Account {spent.name}: epsilon {spent.cap.epsilon:g} at delta {spent.cap.delta:g}; room for "
@@ -64,6 +73,7 @@ def serve(
             host=host,
             port=port,
             tls=(tls_cert, tls_key),
+            desk=desk,
         )
 
 

@@ -5,11 +5,13 @@ import shutil
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Annotated, Any
 
+from ostrakon.ledger.fits import Refused
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.service.audit_file import AuditFile
 from ostrakon.service.clients import Client, ClientFile
 from ostrakon.service.labeller import BudgetSpent, ClientLimitReached, Labeller
 from ostrakon.service.metrics import CONTENT_TYPE, metrics_text
+from ostrakon.service.owner import Terms, read_features
 from ostrakon.service.pictures import IMAGE, MAX_PICTURES, PictureForm
 from ostrakon.service.request_queue import Busy, RequestQueue, Unavailable, describe
 from ostrakon.statements.statement import NOT_COVERED, round_up
@@ -128,7 +130,7 @@ def _refusal_models(*codes: int) -> dict[int | str, dict[str, Any]]:
     return {code: {"model": Refusal} for code in codes}
 
 
-def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> FastAPI:
+def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile, desk: str | None = None) -> FastAPI:
     """Make the application.
 
     Parameters
@@ -137,6 +139,8 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> Fa
     clients : ClientFile
     audit : AuditFile
         Gets a line for every request.
+    desk : str, optional
+        The client that gets the votes of the teachers without noise, as the desk of a service over several owners.
 
     Returns
     -------
@@ -165,6 +169,8 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> Fa
         return admits and not queue.failed_lately and shutil.disk_usage(labeller.folder).free >= MIN_FREE_BYTES
 
     _add_client_routes(app, labeller, queue)
+    if desk is not None:
+        _add_desk_routes(app, labeller, queue, desk)
 
     # Clients get status 404 there, so that their description leaves it out.
     @app.get("/metrics", include_in_schema=False)
@@ -242,6 +248,57 @@ def _add_client_routes(app: FastAPI, labeller: Labeller, queue: RequestQueue) ->
         return JSONResponse(_statement(labeller))
 
 
+class BlockTerms(BaseModel):
+    """What the desk says of its blocks."""
+
+    threshold: Number
+    sigma1: Number
+    sigma2: Number
+    teachers: int
+    queries: int
+    answers: int
+
+
+class BlockRows(BlockTerms):
+    """Features of rows, as a NumPy file in base64, and the block that pays for them."""
+
+    block: Annotated[str, Field(min_length=1, max_length=64)]
+    features: Annotated[str, Field(max_length=LARGEST_BODY)]
+
+
+def _add_desk_routes(app: FastAPI, labeller: Labeller, queue: RequestQueue, desk: str) -> None:
+    """Add what the desk of several owners may ask. Other clients get 404, and descriptions leave it out."""
+
+    async def is_desk(client: Annotated[Client, Depends(_client_of)]) -> None:
+        if client.name != desk:
+            raise HTTPException(404, "Not Found")
+
+    hidden: Any = {"dependencies": [Depends(is_desk)], "include_in_schema": False}
+
+    @app.get("/v1/owner", **hidden)
+    async def owner() -> JSONResponse:
+        """Say who this owner is."""
+        return JSONResponse(labeller.owner.facts())
+
+    @app.post("/v1/room", **hidden)
+    async def room(body: BlockTerms) -> JSONResponse:
+        """Say how many blocks fit."""
+        left = await queue.in_turn(labeller.owner.blocks_left, Terms(**body.model_dump()))
+        return JSONResponse({"blocks_left": left})
+
+    @app.post("/v1/votes", **hidden)
+    async def votes(request: Request, body: BlockRows) -> JSONResponse:
+        """Count the votes on rows, after their block is paid."""
+        terms = Terms(**body.model_dump(include=set(BlockTerms.model_fields)))
+        features = read_features(body.features)
+        request.scope["audit"]["rows"] = len(features)
+        try:
+            counts, left = await queue.in_turn(labeller.owner.votes, body.block, terms, features)
+        except Refused as error:
+            raise BudgetSpent(str(error)) from None
+        return JSONResponse({"votes": counts.tolist(), "blocks_left": left})
+
+
 def _add_error_handlers(app: FastAPI, allowed: Mapping[str, str]) -> None:
     """Give every refusal the same shape. allowed: what a cell of each column may be, in words."""
 
@@ -264,24 +321,40 @@ def _add_error_handlers(app: FastAPI, allowed: Mapping[str, str]) -> None:
 
 def _statement(labeller: Labeller) -> dict[str, Any]:
     """Public facts only."""
-    account, plan = labeller.account, labeller.plan
+    account, plan, owners = labeller.account, labeller.plan, _owners(labeller)
+    largest = {name: max(owner[name] for owner in owners) for name in ("epsilon", "delta")}
     return {
-        "guarantee": {"epsilon": account.cap.epsilon, "delta": account.cap.delta},
+        "guarantee": largest,
         "of": "all answers of this service and every other run on the account, however they were chosen",
         "adjacency": labeller.task.private.adjacency(counted=False),
         "unit": account.unit,
         "mechanism": plan.mechanism.name,
         "parameters": plan.mechanism.parameters(),
         "teachers": plan.teachers,
+        "owners": owners,
         "classes": list(labeller.classes),
         "columns": [{"name": one["name"], "kind": one["kind"]} for one in labeller.form.columns or ()],
         "answers_reserved_at_a_time": plan.max_answers,
         "trust_model": (
             "the operator of the service sees the private data, the teachers, the votes and the rows that clients "
             "send; clients see labels, and whether a row was answered"
-        ),
+        )
+        + (_DESK_IS_TRUSTED if labeller.owners else ""),
         "not_covered": list(NOT_COVERED),
     }
+
+
+_DESK_IS_TRUSTED = (
+    "; the operator also sees, without noise, how many teachers of each other owner chose each class, and the other "
+    "owners rely on it to add the noise; each other owner sees its own data and teachers, and features of the rows"
+)
+
+
+def _owners(labeller: Labeller) -> list[dict[str, Any]]:
+    """Whose teachers vote, and the cap that holds for the records of each."""
+    own = labeller.owner.facts()
+    named = [("the operator of the service", own), *((owner.name, owner.facts) for owner in labeller.owners)]
+    return [{"name": name, **{key: facts[key] for key in ("teachers", "epsilon", "delta")}} for name, facts in named]
 
 
 def _problem(

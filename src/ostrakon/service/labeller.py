@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.export.row_form import RowForm
 from ostrakon.features.text import reads_text
 from ostrakon.ledger.chain import Tampered
@@ -27,7 +26,7 @@ from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.noise import secure_rng
 from ostrakon.options.files import Files
 from ostrakon.options.options import Options
-from ostrakon.planning.plan import Plan, shape
+from ostrakon.planning.plan import Plan
 from ostrakon.run.budget import Budget, budget_of
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.files import task_from_files
@@ -37,6 +36,8 @@ from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.votes import trained
 from ostrakon.run.storage import InFolder, InMemory
 from ostrakon.service.answers import Answer, AnswerStore
+from ostrakon.service.desk import RemoteOwner, join, read_owners
+from ostrakon.service.owner import OwnerVotes, Terms
 from ostrakon.service.pictures import PictureForm
 from ostrakon.teachers import TeacherStore
 from ostrakon.validation import InvalidInput, whole
@@ -107,6 +108,10 @@ class Labeller:
         The epsilon of the run that trained the teachers.
     folder : pathlib.Path
         Of the answers.
+    owner : OwnerVotes
+        What the desk of another service may ask.
+    owners : tuple of RemoteOwner
+        The other owners, if this is the desk of several.
 
     Notes
     -----
@@ -128,6 +133,9 @@ class Labeller:
         budget: Budget,
         store: AnswerStore,
         run_epsilon: float,
+        owner: OwnerVotes,
+        owners: tuple[RemoteOwner, ...] = (),
+        terms: Terms,
     ) -> None:
         self.task = task
         self.plan = plan
@@ -139,6 +147,9 @@ class Labeller:
         self._budget = budget
         self._store = store
         self.folder = store.folder
+        self.owner = owner
+        self.owners = owners
+        self._terms = terms
         self._block: _Block | None = None
         self._blocks_left: tuple[Account, int] | None = None
         self._next: Budget | None = None
@@ -164,12 +175,15 @@ class Labeller:
         return self._budget.account
 
     def blocks_left(self) -> int:
-        """Return the number of blocks that still fit into the account, as of this process's last reservation."""
+        """Return the number of blocks that still fit into the account, as of this process's last reservation.
+
+        Of several owners, into the accounts of all of them.
+        """
         account = self.account
         if self._blocks_left is None or self._blocks_left[0] is not account:
             # For an account with thousands of blocks this takes a second, and any client may ask.
             self._blocks_left = (account, self._budget.times())
-        return self._blocks_left[1]
+        return min([self._blocks_left[1], *(owner.blocks_left for owner in self.owners)])
 
     def read(self, client: str, limit: int, rows: Sequence[Mapping[str, Any]]) -> Request:
         """Read the rows of a client.
@@ -236,6 +250,7 @@ class Labeller:
     def close(self) -> None:
         """End the current block."""
         self._end_block()
+        self.owner.close()
 
     def _features(self, requests: Sequence[Request]) -> tuple[list[Any], list[tuple[str, ...]]]:
         """For each request, the features of its rows and a checksum of those of every row."""
@@ -250,18 +265,20 @@ class Labeller:
 
     def _ask_teachers(self, new_rows: Mapping[str, _NewRow]) -> BudgetSpent | None:
         """Answer rows by the teachers, one after the other, until the account is spent."""
-        predictions = self._teachers.predict(np.stack([row.features for row in new_rows.values()]))
-        votes = Votes.from_predictions(predictions, classes=self.plan.classes)
+        features = np.stack([row.features for row in new_rows.values()])
+        own = Votes.from_predictions(self._teachers.predict(features), classes=self.plan.classes).counts
         keys, start = list(new_rows), 0
         self._store.require_reserve()
         while start < len(keys):
             try:
                 block = self._paid_block()
+                # This number of rows cannot get more answers than the block pays for.
+                part = slice(start, start + min(block.checks, block.answers))
+                counts = sum((owner.votes(block.run, self._terms, features[part]) for owner in self.owners), own[part])
             except Refused:
                 return BudgetSpent("The budget of these data is spent: rows answered before still are, new ones not.")
-            # This number of rows cannot get more answers than the block pays for.
-            part = slice(start, start + min(block.checks, block.answers))
-            drawn = np.asarray(self.plan.mechanism.sample(votes[part], self._rng), np.int64)
+            votes = Votes(counts, teachers=self.plan.teachers)
+            drawn = np.asarray(self.plan.mechanism.sample(votes, self._rng), np.int64)
             block.checks -= len(drawn)
             block.answers -= int((drawn != NO_ANSWER).sum())
             block.labels += drawn.tolist()
@@ -287,6 +304,9 @@ class Labeller:
             # The next attempt finds a reservation that failed half way, by the same receipt.
             self._next = self._budget.again(InMemory()) if self._next is None else self._next
             run = self._next.reserve()
+            for owner in self.owners:
+                # It pays once for a block of this name. If another owner fails, the block is asked for again.
+                owner.votes(run, self._terms, self.owner.no_rows)
             self._budget, self._next = self._next, None
             answers = self.plan.max_answers
             assert answers is not None
@@ -310,6 +330,7 @@ def open_service(
     budget: float | None = None,
     ledger_account: str | None = None,
     block: int = DEFAULT_BLOCK,
+    owners: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Generator[Labeller]:
     """Open the teachers of the run in `folder`. No other process can use the folder until the block ends.
@@ -328,6 +349,8 @@ def open_service(
         Name of the account.
     block : int from 1 to 100000
         The number of answers that are reserved at a time.
+    owners : str or path-like, optional
+        TOML file of other owners (`ostrakon.service.desk.read_owners`), whose teachers vote together with these.
     progress : bool
         Whether to show the progress of teachers that must be trained again.
 
@@ -338,7 +361,7 @@ def open_service(
     Raises
     ------
     InvalidInput
-        If the folder does not hold such a run, or its data changed.
+        If the folder does not hold such a run, its data changed, or another owner cannot be asked.
     Refused
         If the account has no room for one block.
     """
@@ -352,6 +375,8 @@ def open_service(
     given = {name: value for name, value in spend.items() if value is not None}
     # One process: workers would outlive a service that is killed.
     own = Options.of({**Options.from_toml(others, home.description), **given, "jobs": 1})
+    if known is not None and known["ledger"] != own.ledger:
+        raise InvalidInput(f"ledger must be {known['ledger']}, in which this run has reserved, got {own.ledger!r}.")
     task = task_from_files(**files.for_task(), text=reads_text(own.representation))
     task = dataclasses.replace(task, classes=tuple(str(label) for label in task.classes))
     storage = InFolder(home, task, own, asked)
@@ -359,29 +384,33 @@ def open_service(
         stack.enter_context(storage.opened())
         plan = storage.plan(_no_plan)
         _require_served(plan, own, home.path)
-        if known is not None and known["ledger"] != own.ledger:
-            raise InvalidInput(f"ledger must be {known['ledger']}, in which this run has reserved, got {own.ledger!r}.")
+        remote, terms = _agreed(plan, block, owners)
         # The cost of the run itself comes first: an account without it would be wrong.
-        block_plan = _block_plan(plan, block)
+        block_plan = terms.plan(plan)
         first = budget_of(plan, task, own, storage, besides=[block_plan])
         assert first is not None
         first.reserve()
         view = storage.view(lambda: view_of(task.X_public, own.representation, seed=own.seed))
-        private = home.private
-        store = TeacherStore(private / "teachers")
-        teachers = trained(plan, task.private, view, own, progress=progress, store=store, folder=private / "shards")
-        answers = stack.enter_context(contextlib.closing(AnswerStore(private / "service")))
+        store = TeacherStore(home.private / "teachers")
+        shards = home.private / "shards"
+        teachers = trained(plan, task.private, view, own, progress=progress, store=store, folder=shards).in_memory()
+        answers = stack.enter_context(contextlib.closing(AnswerStore(home.private / "service")))
         _require_paid(answers, first.history())
         stack.enter_context(threadpool_limits(1))
+        of_run = OwnerVotes(plan=plan, classes=task.classes, public=view.public, teachers=teachers, budget=first)
+        join(of_run.facts(), remote, terms)
         labeller = Labeller(
             task=task,
             plan=block_plan,
             form=_form_of(task, view),
             view=view,
-            teachers=teachers.in_memory(),
+            teachers=teachers,
             budget=first.of_plan(block_plan, InMemory()),
             store=answers,
             run_epsilon=plan.guarantee.epsilon,
+            owner=of_run,
+            owners=remote,
+            terms=terms,
         )
         stack.callback(labeller.close)
         yield labeller
@@ -406,14 +435,16 @@ def _read_run(home: RunFolder) -> tuple[dict[str, Any], dict[str, Any] | None]:
     return asked, description.get("ledger")
 
 
-def _block_plan(plan: Plan, block: int) -> Plan:
-    """Return the plan of one block of answers. It has no statement; the account charges for it."""
+def _agreed(plan: Plan, block: int, owners: str | os.PathLike[str] | None) -> tuple[tuple[RemoteOwner, ...], Terms]:
+    """The other owners, and what a block is over all votes; unless given, the threshold grows with the teachers."""
+    remote, noise = ((), {}) if owners is None else read_owners(owners)
+    for owner in remote:
+        owner.greet()
     answers = whole("block", block, at_least=1, at_most=100_000)
-    queries = CHECKS * answers
-    sizes: dict[str, Any] = {"queries": queries, "max_answers": answers, "delta": plan.delta}
-    of_votes: dict[str, Any] = shape(False, teachers=plan.teachers, classes=plan.classes)
-    bound = worst_case(plan.mechanism, **sizes, **of_votes, adaptive=True)
-    return dataclasses.replace(plan, interactive=False, bound=bound, **sizes)
+    teachers = plan.teachers + sum(owner.facts["teachers"] for owner in remote)
+    own = plan.mechanism.parameters()
+    own["threshold"] *= teachers / plan.teachers
+    return remote, Terms(**{**own, **noise}, teachers=teachers, queries=CHECKS * answers, answers=answers)
 
 
 def _require_paid(answers: AnswerStore, account: History) -> None:

@@ -23,7 +23,16 @@ LARGEST_BODY = 2**20
 """Bytes of one request."""
 OPEN_PATHS = ("/health", "/ready")
 """Paths that need no token and get no line in the audit log."""
-ROUTES = ("/v1/labels", "/v1/budget", "/v1/statement", "/openapi.json", "/metrics")
+ROUTES = (
+    "/v1/labels",
+    "/v1/budget",
+    "/v1/statement",
+    "/v1/owner",
+    "/v1/room",
+    "/v1/votes",
+    "/openapi.json",
+    "/metrics",
+)
 OPEN_PER_SECOND = RateLimitItemPerSecond(20)
 """Requests for `OPEN_PATHS` that one address may send. Further ones get status 429, and end their connection."""
 FAILURES_PER_MINUTE = RateLimitItemPerMinute(60)

@@ -9,7 +9,7 @@ import json
 import logging
 import math
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Any
@@ -120,6 +120,10 @@ class RequestQueue:
             self._keys.popitem(last=False)
         labels = [self.labeller.stored_label(key) for key in keys]
         return [label for label in labels if label is not None], self.labeller.rows_asked(client.name)
+
+    async def in_turn(self, work: Callable[..., Any], *given: Any) -> Any:
+        """Return what `work` returns; it waits until the teachers are free."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
 
     @property
     def failed_lately(self) -> bool:

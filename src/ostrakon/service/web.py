@@ -67,6 +67,7 @@ def listen(
     host: str,
     port: int,
     tls: tuple[Path | None, Path | None] = (None, None),
+    desk: str | None = None,
 ) -> None:
     """Serve until the process gets SIGTERM or SIGINT. Requests that were received are finished.
 
@@ -80,6 +81,8 @@ def listen(
     port : int
     tls : tuple of (pathlib.Path or None, pathlib.Path or None)
         Certificate and key, as of `require_safe`.
+    desk : str, optional
+        As of `make_app`.
     """
     file = AuditFile(audit)
     # uvicorn ends gracefully and then raises the signal again. This handler lets the caller close the store.
@@ -88,7 +91,7 @@ def listen(
     _log_lines_of_json()
     _LOG.info("Starting at %s, port %s, with account %s", host, port, labeller.account.name)
     try:
-        _run(make_app(labeller, clients, audit=file), file, host=host, port=port, tls=tls)
+        _run(make_app(labeller, clients, audit=file, desk=desk), file, host=host, port=port, tls=tls)
     finally:
         _LOG.info("Stopped")
 

@@ -1,0 +1,285 @@
+"""A service over several owners: votes add up, every owner pays every block, and without one nothing is drawn."""
+
+import dataclasses
+import io
+import json
+import shutil
+import urllib.error
+
+import numpy as np
+import pandas as pd
+import pytest
+import tomli_w
+from starlette.testclient import TestClient
+
+from ostrakon.cli.train import train_from
+from ostrakon.ledger.ledger import Ledger
+from ostrakon.mechanisms import ConfidentGNMax
+from ostrakon.service import BudgetSpent, Client, desk, open_service
+from ostrakon.service.app import make_app
+from ostrakon.service.audit_file import AuditFile
+from ostrakon.service.clients import ClientFile, token_digest
+from ostrakon.validation import InvalidInput
+
+NOISE = {"threshold": 14.0, "sigma1": 6.0, "sigma2": 4.0}
+
+
+def trained(folder, seed, *, public=None, teachers=20):
+    """A run on an owner's own rows and the same public ones."""
+    folder.mkdir()
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"age": rng.integers(18, 90, 600), "town": rng.choice(["Ulm", "Bonn"], 600)})
+    frame["ill"] = np.where(frame["age"] + rng.normal(0, 5, 600) > 50, "yes", "no")
+    frame.to_csv(folder / "private.csv", index=False)
+    if public is None:
+        shown = pd.DataFrame({"age": rng.integers(18, 90, 300), "town": rng.choice(["Ulm", "Bonn"], 300)})
+        shown.to_csv(folder / "public.csv", index=False)
+    else:
+        shutil.copy(public, folder / "public.csv")
+    files = {"private": str(folder / "private.csv"), "public": str(folder / "public.csv"), "target": "ill"}
+    options = {"classes": "no,yes", "teachers": teachers, "teacher": "naive-bayes", "queries": 30, "delta": 1e-5}
+    train_from({**files, **options, **NOISE, "student": "logistic", "jobs": 1}, out=folder / "run")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("owners")
+    north = trained(folder / "north", 1)
+    return {"north": north, "south": trained(folder / "south", 2, public=north / "public.csv", teachers=30)}
+
+
+class Consortium:
+    """The desk is north; south is a service in this process, reached through `RemoteOwner._said`."""
+
+    def __init__(self, folder, runs, stack, monkeypatch):
+        self.folder, self.stack, self.down, self.lies = folder, stack, False, lambda said: said
+        for name, source in runs.items():
+            shutil.copytree(source / "run", folder / name / "run")
+        (folder / "token").write_text("desk-token\n")
+        owner = {"name": "south", "url": "http://127.0.0.1:1", "token_file": "token"}
+        (folder / "owners.toml").write_text(tomli_w.dumps({"owner": [owner]}))
+        client = Client(name="desk", token=token_digest("desk-token"), answers=0, requests_per_second=10**6)
+        (folder / "clients.toml").write_text(tomli_w.dumps({"client": [dataclasses.asdict(client)]}))
+        monkeypatch.setattr(desk.urllib.request, "urlopen", self.call)
+
+    def open(self, name, budget=100.0, **options):
+        ledger = f"sqlite:///{self.folder / name}.db"
+        return self.stack.enter_context(
+            open_service(self.folder / name / "run", ledger=ledger, budget=budget, block=5, **options)
+        )
+
+    def open_south(self, **options):
+        self.south = self.open("south", **options)
+        audit = AuditFile(self.folder / "audit.log")
+        app = make_app(self.south, ClientFile(self.folder / "clients.toml"), audit=audit, desk="desk")
+        self.web = self.stack.enter_context(TestClient(app, raise_server_exceptions=False))
+
+    def open_north(self, **options):
+        self.north = self.open("north", owners=self.folder / "owners.toml", **options)
+        return self.north
+
+    def call(self, request, timeout, context):
+        if self.down:
+            raise urllib.error.URLError("down")
+        path = request.full_url.removeprefix("http://127.0.0.1:1")
+        said = self.web.request(request.get_method(), path, content=request.data, headers=dict(request.headers))
+        if said.status_code != 200:
+            raise urllib.error.HTTPError(request.full_url, said.status_code, "", {}, io.BytesIO(said.content))
+        return io.BytesIO(json.dumps(self.lies(said.json())).encode())
+
+    def spends(self, name):
+        (account,) = Ledger(f"sqlite:///{self.folder / name}.db").accounts().values()
+        return account.spends
+
+
+@pytest.fixture
+def consortium(tmp_path, runs, monkeypatch):
+    import contextlib
+
+    with contextlib.ExitStack() as stack:
+        yield Consortium(tmp_path, runs, stack, monkeypatch)
+
+
+def test_votes_of_all_owners_are_added_and_everybody_pays(consortium, ask, rows, monkeypatch):
+    consortium.open_south()
+    north = consortium.open_north()
+    mechanism = north.plan.mechanism
+    assert (north.plan.teachers, mechanism.threshold, mechanism.sigma1) == (50, 14.0 * 50 / 20, 6.0)
+    seen, sample = [], ConfidentGNMax.sample
+    monkeypatch.setattr(
+        ConfidentGNMax, "sample", lambda self, votes, rng: (seen.append(votes), sample(self, votes, rng))[1]
+    )
+    some = rows(25)
+    labels = ask(north, some)
+    counts = np.concatenate([votes.counts for votes in seen])
+    features = north._view.transform(north.form.read(some))
+    own, other = (each.owner.teachers.predict(np.asarray(features)) for each in (north, consortium.south))
+    expected = [[(row == label).sum() for label in (0, 1)] for row in np.column_stack([own, other])]
+    assert counts.tolist() == expected
+    assert (other != own[:, :1]).any()
+    # The same block, once, in both ledgers; the run itself stands first in each.
+    paid = {name: consortium.spends(name)[1:] for name in ("north", "south")}
+    assert len(paid["north"]) == len(paid["south"]) >= 3
+    mu = {each.cost.mu for name in paid for each in paid[name]}
+    assert max(mu) == pytest.approx(np.sqrt(10 / 6**2 + 5 * 2 / 4**2)) == pytest.approx(min(mu))
+    assert ask(north, some) == labels
+    assert len(consortium.spends("south")) == 1 + len(paid["south"])
+    assert "ill" not in (consortium.folder / "audit.log").read_text()
+
+
+def test_a_payment_comes_before_votes_leave(consortium, ask, rows, monkeypatch):
+    consortium.open_south()
+    north = consortium.open_north()
+    order = []
+    reserve, predict = Ledger.reserve, type(consortium.south.owner.teachers).predict
+    monkeypatch.setattr(Ledger, "reserve", lambda *a, **k: (order.append(a[0].url[-8:-3]), reserve(*a, **k))[1])
+    kind = type(consortium.south.owner.teachers)
+    monkeypatch.setattr(kind, "predict", lambda *a: (order.append(a[0].n_teachers), predict(*a))[1])
+    ask(north, rows(2))
+    # North looks at its own teachers, both pay, and then south's teachers are asked.
+    assert order == [20, "north", "south", 30]
+
+
+def test_without_an_owner_nothing_is_drawn_and_it_goes_on_when_it_is_back(consortium, ask, rows):
+    consortium.open_south()
+    north = consortium.open_north()
+    ask(north, rows(2))
+    left, known = north._block.checks, north.rows_known
+    consortium.down = True
+    with pytest.raises(InvalidInput, match="Owner south cannot be reached at http"):
+        ask(north, rows(2, start=50))
+    assert (north._block.checks, north.rows_known) == (left, known)
+    assert ask(north, rows(2)) is not None
+    north._end_block()
+    with pytest.raises(InvalidInput, match="cannot be reached"):
+        ask(north, rows(2, start=50))
+    paid = len(consortium.spends("north"))
+    consortium.down = False
+    assert set(ask(north, rows(2, start=50))) <= {-1, 0, 1}
+    # The block that north had paid when south was away is the one that is used.
+    assert len(consortium.spends("north")) == paid
+
+
+def test_an_owner_that_starts_again_is_paid_again(consortium, ask, rows):
+    consortium.open_south()
+    north = consortium.open_north()
+    ask(north, rows(1))
+    paid = len(consortium.spends("south"))
+    consortium.south.owner.__init__(
+        plan=consortium.south.owner._plan,
+        classes=consortium.south.owner._classes,
+        public=consortium.south._view.public,
+        teachers=consortium.south.owner.teachers,
+        budget=consortium.south.owner._budget,
+    )
+    ask(north, rows(1, start=9))
+    assert len(consortium.spends("south")) == paid + 1
+
+
+def test_a_block_has_no_more_rows_than_were_paid(consortium):
+    consortium.open_south()
+    owner, terms = consortium.south.owner, desk.Terms(**NOISE, teachers=50, queries=4, answers=2)
+    features = np.asarray(consortium.south._view.public)[:6]
+    counts, left = owner.votes("a", terms, features[:3])
+    again, _ = owner.votes("a", terms, features[:4])
+    assert again[:3].tolist() == counts.tolist()
+    with pytest.raises(InvalidInput, match="at most 4 different rows"):
+        owner.votes("a", terms, features[3:6])
+    assert owner.votes("b", terms, features[3:6])[1] == left - 1
+    with pytest.raises(InvalidInput, match="features must be"):
+        owner.votes("b", terms, features[:, :1])
+
+
+@pytest.mark.slow
+def test_the_account_of_one_owner_ends_it_for_all(consortium, ask, rows):
+    consortium.open_south(budget=20.0)
+    north = consortium.open_north()
+    room = north.blocks_left()
+    assert 0 < room < 60
+    refusal = ask(north, rows(400))
+    assert isinstance(refusal, BudgetSpent)
+    assert north.blocks_left() == 0
+    assert consortium.south.account.cap.admits(consortium.south.account.total)
+    known = rows(north.rows_known)
+    assert set(ask(north, known)) <= {-1, 0, 1}
+
+
+LIES = (
+    lambda said: {**said, "votes": [[0, 0]] * len(said["votes"])},
+    lambda said: {**said, "votes": [[-1, 31]] * len(said["votes"])},
+    lambda said: {**said, "votes": [[30, 0]]},
+    lambda said: {**said, "votes": [["x", 30]] * len(said["votes"])},
+    lambda said: {"votes": said["votes"]},
+)
+
+
+def test_what_is_not_one_vote_of_each_teacher_is_refused(consortium, ask, rows):
+    consortium.open_south()
+    north = consortium.open_north()
+    for lie in LIES:
+        consortium.lies = lambda said, lie=lie: lie(said) if said.get("votes") else said
+        with pytest.raises(InvalidInput, match="Owner south must give"):
+            ask(north, rows(3))
+    assert north.rows_known == 0
+
+
+def test_owners_that_differ_are_refused_before_anything_is_paid(consortium):
+    consortium.open_south()
+    different = {
+        "same classes in the same order": {"classes": ["yes", "no"]},
+        "same unit of privacy": {"unit": "user"},
+        "same features of the public rows": {"features": "0"},
+        "must have teachers, got 0": {"teachers": 0},
+    }
+    for sentence, facts in different.items():
+        consortium.lies = lambda said, facts=facts: {**said, **facts}
+        with pytest.raises(InvalidInput, match=sentence):
+            consortium.open_north()
+    assert len(consortium.spends("south")) == 1
+
+
+def test_votes_are_for_the_desk_alone(consortium):
+    consortium.open_south()
+    other = Client(name="other", token=token_digest("other"), answers=9, requests_per_second=99)
+    known = json.loads(json.dumps([dataclasses.asdict(other)]))
+    (consortium.folder / "clients.toml").write_text(tomli_w.dumps({"client": known}))
+    for route in ("/v1/owner", "/v1/votes", "/v1/room"):
+        method = "GET" if route == "/v1/owner" else "POST"
+        for token, status in (("other", 404), ("nobody", 401)):
+            said = consortium.web.request(method, route, json={}, headers={"Authorization": f"Bearer {token}"})
+            assert said.status_code == status, said.text
+    assert "/v1/votes" not in consortium.web.get("/openapi.json", headers={"Authorization": "Bearer other"}).text
+
+
+def test_the_statement_names_every_owner_and_its_cap(consortium):
+    consortium.open_south(budget=60.0)
+    north = consortium.open_north()
+    from ostrakon.service.app import _statement
+
+    said = _statement(north)
+    assert said["owners"] == [
+        {"name": "the operator of the service", "teachers": 20, "epsilon": 100.0, "delta": 1e-5},
+        {"name": "south", "teachers": 30, "epsilon": 60.0, "delta": 1e-5},
+    ]
+    assert said["guarantee"] == {"epsilon": 100.0, "delta": 1e-5}
+    assert "sees, without noise" in said["trust_model"]
+    assert "without noise" not in _statement(consortium.south)["trust_model"]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("", "must hold tables"),
+        ('queries = 3\n[[owner]]\nname = "a"', "must hold tables"),
+        ('[[owner]]\nname = "a"', "must have certificate, name, token_file, url"),
+        ('[[owner]]\nname = "a"\nurl = "http://example.org:1"\ntoken_file = "token"', "must be https://HOST:PORT"),
+        ('[[owner]]\nname = "a"\nurl = "https://example.org/x"\ntoken_file = "token"', "must be https://HOST:PORT"),
+        ('[[owner]]\nname = "a"\nurl = "https://example.org"\ntoken_file = "absent"', "must be a readable token"),
+    ],
+)
+def test_other_files_of_owners_are_refused_in_one_sentence(tmp_path, content, sentence):
+    (tmp_path / "token").write_text("x")
+    (tmp_path / "owners.toml").write_text(content)
+    with pytest.raises(InvalidInput, match=sentence):
+        desk.read_owners(tmp_path / "owners.toml")
