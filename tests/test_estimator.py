@@ -273,3 +273,30 @@ def test_numbers_with_fractions_are_labels_if_they_are_listed():
     assert model.score(X, y) == (model.predict(X) == y).mean() > 0.6
     with pytest.raises(ValueError, match="continuous"):
         model.fit(X, y + 0.1, X_public=U)
+
+
+def test_sets_of_labels_cover_new_rows_and_are_those_of_the_release(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(9000, 3))
+    y = np.array(["no", "yes"])[(rows[:, 0] + 0.7 * rng.normal(size=9000) > 0).astype(int)]
+    model = ostrakon.PATEClassifier(classes=["no", "yes"], epsilon=4, random_state=0, student="moments", noise=rng)
+    model.fit(rows[:6000], y[:6000], X_public=rows[6000:7000])
+    sizes = []
+    for coverage in (0.8, 0.9, 0.95):
+        sets = model.predict_sets(rows[7000:], coverage)
+        assert np.mean([label in labels for labels, label in zip(sets, y[7000:], strict=True)]) >= coverage
+        assert all(label in labels for labels, label in zip(sets, model.predict(rows[7000:]), strict=True))
+        sizes.append(np.mean([len(labels) for labels in sets]))
+    assert sizes == sorted(sizes)
+    assert sizes[1] < 1.9
+    with pytest.raises(InvalidInput, match=r"coverage must be one of 0.8, 0.9, 0.95, got 0.7."):
+        model.predict_sets(rows, 0.7)
+    release = model.save_release(tmp_path / "release")
+    student = ostrakon.export.student_files.load_student(release)
+    assert student.predict_sets(rows[7000:], 0.9) == model.predict_sets(rows[7000:], 0.9)
+    assert "Mean number of labels in a set:" in (release / "model_card.md").read_text()
+
+
+def test_a_student_without_held_out_answers_has_no_sets():
+    with pytest.raises(InvalidInput, match="Prediction sets need a student of one label a row"):
+        fitted(n_queries=20)[0].predict_sets(X[:3])

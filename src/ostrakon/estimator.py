@@ -288,6 +288,34 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         whole_table[:, np.asarray(student.student.classes_)] = known
         return whole_table
 
+    def predict_sets(self, X: Any, coverage: float = 0.9) -> list[list[Any]]:
+        """Predict a set of labels for every row, so that sets hold the right label at least this often.
+
+        Parameters
+        ----------
+        X : same form as in `fit`
+        coverage : {0.8, 0.9, 0.95}, default 0.9
+            The share of records, like the private ones, whose label is in their set.
+
+        Returns
+        -------
+        list of list
+            The labels of each set, in the order of `classes_`: all of them if the noise allows no smaller sets.
+
+        Raises
+        ------
+        InvalidInput
+            If rows may have several labels, if fewer than 50 queries were answered, and for another coverage.
+
+        Notes
+        -----
+        Estimated from released answers that were held out (`ostrakon.students.prediction_sets`), so it costs no
+        privacy; the coverage holds in 95% of fits if private and public rows are alike within cells. It is a mean over
+        all records: of a rare class fewer may be covered. With trained teachers it is the coverage of released answers.
+        """
+        check_is_fitted(self)
+        return self.released_.predict_sets(self._same_form(X), coverage)
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows whose label, or all of whose labels, are predicted.
 

@@ -42,7 +42,7 @@ _AT_ONCE = 1024
 
 
 class Student:
-    """The student of a folder: `predict`, `predict_proba`, `classes_`.
+    """The student of a folder: `predict`, `predict_proba`, `predict_sets`, `classes_`.
 
     folder: where student.json lies; by default beside this file.
     """
@@ -68,6 +68,16 @@ class Student:
         if self._estimates or self._several:
             return self._answers(rows)[0]
         return self.classes_[self._answers(rows)[0]]
+
+    def predict_sets(self, rows: Any, coverage: float = 0.9) -> list[list[Any]]:
+        """For every row the labels of a set; model_card.md says how often sets hold the right label."""
+        sets = self.description.get("prediction_sets")
+        if sets is None:
+            raise ValueError("This student has no prediction sets: model_card.md says which labels it predicts.")
+        thresholds = {float(each): least for each, least in sets["thresholds"].items()}
+        threshold = threshold_for(thresholds, coverage)
+        places, likely = self._answers(rows)
+        return as_lists(likely, places, threshold, self.classes_, sets["labels"])
 
     def _answers(self, rows: Any) -> Any:
         inputs = self._inputs(rows)
@@ -99,6 +109,25 @@ class Student:
         for column in given["columns"]:
             columns["words" if column["kind"] == "category" else "numbers"].append(read[column["name"]])
         return {name: np.column_stack(values) for name, values in columns.items() if values}
+
+
+def threshold_for(thresholds: Mapping[float, float], coverage: float) -> float:
+    """The threshold of a coverage. Errors: ValueError for one that is not offered."""
+    if coverage not in thresholds:
+        raise ValueError(f"coverage must be one of {', '.join(map(str, thresholds))}, got {coverage!r}.")
+    return thresholds[coverage]
+
+
+def as_lists(likely: Any, places: Any, threshold: float, classes: Any, labels: Sequence[Any]) -> list[list[Any]]:
+    """The labels of each row's set: its own (at `places`), and those with a probability of at least the threshold.
+
+    likely: probabilities, (rows, classes). classes: their labels. labels: all labels, which a threshold of 0 gives.
+    """
+    if threshold <= 0:
+        return [list(labels) for _ in likely]
+    inside = likely >= threshold
+    inside[np.arange(len(inside)), places] = True
+    return [np.asarray(classes)[row].tolist() for row in inside]
 
 
 def _load_pyfunc(folder: str) -> Student:  # pyright: ignore[reportUnusedFunction] (MLflow calls it)

@@ -8,7 +8,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from ostrakon.data.quantity import Quantity
+from ostrakon.export.loader import as_lists, threshold_for
 from ostrakon.export.row_form import RowForm
+from ostrakon.students.prediction_sets import PredictionSets
+from ostrakon.validation import InvalidInput
+
+NO_SETS = (
+    "Prediction sets need a student of one label a row whose probabilities were tried on at least 50 held-out queries; "
+    "this one was not."
+)
 
 
 class ReleasedStudent(ClassifierMixin, BaseEstimator):
@@ -16,16 +24,19 @@ class ReleasedStudent(ClassifierMixin, BaseEstimator):
 
     form: how raw rows are read: columns by name, in any order. representation: learned from public rows, or None for a
     student that makes its own features. student: predicts class numbers. labels: the label of each class number, in
-    order. `classes_`: the labels that the student knows.
+    order. sets: what makes sets of labels; None for a student without. `classes_`: the labels that the student knows.
 
     Features are single numbers (as the learners saw them) handed over as doubles: what is exported computes the same.
     """
 
-    def __init__(self, form: RowForm, representation: Any, student: Any, labels: Any) -> None:
+    def __init__(
+        self, form: RowForm, representation: Any, student: Any, labels: Any, sets: PredictionSets | None = None
+    ) -> None:
         self.form = form
         self.representation = representation
         self.student = student
         self.labels = labels
+        self.sets = sets
 
     @property
     def classes_(self) -> Any:
@@ -39,6 +50,18 @@ class ReleasedStudent(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Any:
         """Probabilities, (rows, len(classes_))."""
         return self.student.predict_proba(self._features(X))
+
+    def predict_sets(self, X: Any, coverage: float = 0.9) -> list[list[Any]]:
+        """The labels of the set of every raw row; see `PATEClassifier.predict_sets`."""
+        if self.sets is None:
+            raise InvalidInput(NO_SETS)
+        try:
+            threshold = threshold_for(self.sets.thresholds, coverage)
+        except ValueError as error:
+            raise InvalidInput(str(error)) from None
+        features, known = self._features(X), np.asarray(self.student.classes_)
+        places = np.searchsorted(known, self.student.predict(features))
+        return as_lists(self.student.predict_proba(features), places, threshold, self.classes_, self.labels)
 
     def _features(self, X: Any) -> Any:
         rows = self.form.read(X)

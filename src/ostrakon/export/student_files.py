@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ostrakon.accounting.estimates import CONFIDENCE
 from ostrakon.data.quantity import Quantity
 from ostrakon.export import loader, onnx_features, onnx_models
 from ostrakon.export.onnx_features import ImageRows, TableRows, represented
@@ -48,8 +49,9 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
     student: a `ReleasedStudent`, or a fitted classifier of numbers, named columns of numbers, or images. rows: what a
     row of its input is, in words.
     Returns: {"version", "format", "file", "loader", "needs", "how_to_load", "input", "classes" (or "quantity", with its
-    range)}, of several labels "several_labels", of networks "layers" and, where a frozen encoder stands before the
-    student, "encoding": what it "needs" (packages, and "files") and its "lines"; if rows are images, "from_pictures".
+    range)}, of several labels "several_labels", of a student with sets of labels "prediction_sets", of networks
+    "layers" and, where a frozen encoder stands before the student, "encoding": what it "needs" (packages, and "files")
+    and its "lines"; if rows are images, "from_pictures".
     how_to_load, lines, from_pictures: Python that loads the student and predicts made-up rows (with the encoder from
     raw rows on, or files of pictures), to run inside `folder`.
     Nothing but the student is written, the same bytes for the same student; that it was made from public data and
@@ -97,6 +99,7 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
         "how_to_load": _lines(form, said="labels" if quantity is None else "values"),
         **({"classes": classes.tolist()} if quantity is None else {"quantity": asdict(quantity)}),
         **({"several_labels": True} if isinstance(student, ReleasedLabels) else {}),
+        **_sets(student),
         "input": given,
         **({} if encoding is None else {"encoding": encoding}),
         **({} if pictures is None else {"from_pictures": pictures}),
@@ -108,6 +111,14 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
     _replace(target / LOADER, Path(loader.__file__).read_bytes())
     _replace(target / MANIFEST, (json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
     return manifest
+
+
+def _sets(student: Any) -> dict[str, Any]:
+    """What `student.json` says of sets of labels; nothing for a student without."""
+    if not isinstance(student, ReleasedStudent) or student.sets is None:
+        return {}
+    labels = np.asarray(student.labels).tolist()
+    return {"prediction_sets": {**asdict(student.sets), "confidence": CONFIDENCE, "labels": labels}}
 
 
 def load_student(folder: str | os.PathLike[str]) -> Any:

@@ -12,6 +12,7 @@ from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.markdown import escaped
 from ostrakon.statements.sentences import REFITTED, consent_in_words, of_records
 from ostrakon.students.measures import AnyMeasures, LabelMeasures, Measures, QuantityMeasures
+from ostrakon.students.prediction_sets import PredictionSets
 
 TITLE = "In plain words"
 NOT_GIVEN = "not given"
@@ -28,6 +29,7 @@ def first_page(
     encoded_with: Sequence[str] | None = None,
     estimates: Sequence[Agreement] = (),
     measures: AnyMeasures | None = None,
+    sets: PredictionSets | None = None,
 ) -> list[str]:
     """Paragraphs of Markdown, without a table.
 
@@ -49,6 +51,8 @@ def first_page(
         Of the student and of the majority class, from released numbers.
     measures : AnyMeasures, optional
         On the rows of a test file that the operator declared public.
+    sets : PredictionSets, optional
+        Of the student, where it has some.
 
     Returns
     -------
@@ -65,6 +69,7 @@ def first_page(
         "Contact.": _given(details.contact),
         "Purpose.": _given(details.purpose),
         "How accurate the model is.": _quality(content, estimates, measures),
+        **({} if sets is None else {"Sets of labels.": sets.in_words()}),
         "How to use it.": (
             f"Install Python with {' and '.join(needs)} (`pip install {' '.join(needs)}`); the student itself does not "
             f'need ostrakon. The section "How to load it" shows the code.{_encoded(encoded_with)}'

@@ -14,6 +14,7 @@ from typing import Any
 from ostrakon.accounting.estimates import Agreement
 from ostrakon.data.files import sync_folder, write_atomically, writing
 from ostrakon.data.quantity import Quantity
+from ostrakon.export.released import ReleasedStudent
 from ostrakon.export.student_files import export_student
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
@@ -154,6 +155,7 @@ def _write_pages(
         ledger=None if finished.paid_by_owners else ledger,
         encoded_with=encoded_with(manifest),
         measures=measures,
+        sets=finished.student.sets if isinstance(finished.student, ReleasedStudent) else None,
         **shared,
     )
     card = model_card(

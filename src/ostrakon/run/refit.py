@@ -27,6 +27,7 @@ from ostrakon.run.stages.estimates import STUDENT_WARNINGS, estimates_of, warnin
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
+from ostrakon.run.stages.sets import sets_of
 from ostrakon.run.stages.student import fit_student
 from ostrakon.run.statement import calibration_in_words, described
 from ostrakon.run.steps import FinishedRun
@@ -136,11 +137,13 @@ def _refitted(
     learning = Learning(X_public=X_public, view=view, student=student, seed=recipe["seed"], objective=objective)
     selection = fit_student(learning, plan, answers, queries)
     form = RowForm.of(X_public, kinds={**(recipe["row"]["kinds"] or {}), **view.texts})
-    raw = selection.chosen.takes_rows
+    seen = None if selection.chosen.takes_rows else view.representation
+    of: Any = {"unit": statement.unit, "protects": statement.protects, "counted": True}
+    sets = sets_of(plan, selection, learning, **of)
     return FinishedRun(
         plan=plan,
         statement=_restated(release, statement, plan, answers, learning, selection),
-        student=ReleasedStudent(form, None if raw else view.representation, selection.student, list(statement.classes)),
+        student=ReleasedStudent(form, seen, selection.student, list(statement.classes), sets),
         queries=queries,
         cells=None if domain is None else domain.cell_names(),
         images=None,

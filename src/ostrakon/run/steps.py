@@ -34,6 +34,7 @@ from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
+from ostrakon.run.stages.sets import sets_of
 from ostrakon.run.stages.student import answer_queries, fit_student
 from ostrakon.run.stages.votes import collect, known_totals, queries_of, refuse_unspread, sees_rows
 from ostrakon.run.statement import make_statement
@@ -293,7 +294,9 @@ def finish(
         released = ReleasedQuantity(form, seen, selection.student, task.quantity)
     else:
         kind = ReleasedStudent if task.labels is None else ReleasedLabels
-        released = kind(form, seen, selection.student, list(task.classes))
+        of: Any = {"unit": task.private.unit, "protects": task.private.protects, "counted": task.counted}
+        sets = sets_of(plan, selection, learning, **of)
+        released = kind(form, seen, selection.student, list(task.classes), sets)
     return FinishedRun(
         plan=plan,
         statement=make_statement(plan, answers, task, selection, learning, trained_on=context.options.trained_on),

@@ -113,13 +113,13 @@ def with_private_labels(held: HeldOut, *, of: Of, sigma2: float, votes: int | No
     draws = 1 + held.sizes.sum() / max(votes or np.inf, 1)
     sampled = _sampling(held, shares, sigma2) * draws
     tails = _tails(held) if of == "majority" else _TWO_SIDED
-    found = _share(held.counts, shares, sigma2=sigma2, votes=known, beside=sampled, tails=tails)
+    found = share_of_votes(held.counts, shares, sigma2=sigma2, votes=known, beside=sampled, tails=tails)
     if found is None:
         return None
     share, sd, low, high = found
     if of == "student":
         bound = _lower_bound(held, sigma2)
-        end = _share(bound.counts, bound.weights, sigma2=bound.sigma2, votes=known, beside=bound.drawn * draws)
+        end = share_of_votes(bound.counts, bound.weights, sigma2=bound.sigma2, votes=known, beside=bound.drawn * draws)
         if end is None:
             return None
         low, high = min(end[2], share), 1.0
@@ -241,7 +241,7 @@ def _right(held: HeldOut, of: Of) -> NDArray[np.bool_]:
     return shares.argmax(axis=1) == held.counts.argmax(axis=1)
 
 
-def _share(
+def share_of_votes(
     counts: FloatArray,
     weights: FloatArray,
     *,

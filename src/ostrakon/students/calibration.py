@@ -95,11 +95,15 @@ class CalibratedStudent(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return a class number for each row, (rows,)."""
-        if self.ordered:
-            return np.asarray(self.classes_)[median_class(self.predict_proba(X))]
-        if self.weights is None:
+        if self.weights is None and not self.ordered:
             return self.student.predict(X)
-        return np.asarray(self.classes_)[(np.log(self.predict_proba(X)) + np.log(self.weights)).argmax(axis=1)]
+        return np.asarray(self.classes_)[self.decided(self.predict_proba(X))]
+
+    def decided(self, likely: FloatArray) -> IntArray:
+        """The positions of the labels of rows, (rows,), from calibrated probabilities, (rows, classes)."""
+        if self.ordered:
+            return median_class(likely)
+        return likely.argmax(axis=1) if self.weights is None else (np.log(likely) + np.log(self.weights)).argmax(axis=1)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

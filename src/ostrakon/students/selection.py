@@ -96,7 +96,8 @@ class Selection:
     chosen one (or the quicker one tried in its place) said where it was held out; None where it was not tried. likely:
     its probabilities of public rows there, (rows, classes), NaN of rows that were not held out; None if it was not
     tried or gives none. own: the cell of each row, of labels the answer that it got, -1 for none. totals: what released
-    sums say of the sizes of the classes, and their noise; None without sums.
+    sums say of the sizes of the classes, and their noise; None without sums. released: what it was fitted on; None where
+    nothing was held out.
     """
 
     chosen: Candidate
@@ -106,6 +107,7 @@ class Selection:
     likely: FloatArray | None = None
     own: IntArray | None = None
     totals: tuple[FloatArray, float] | None = None
+    released: Released | None = None
 
 
 def select(
@@ -177,6 +179,7 @@ def select(
         held=_held(released, parts, said[chosen.name]) if parts else None,
         likely=trials.beliefs.get(chosen.name) if parts else None,
         own=own,
+        released=released if parts else None,
     )
 
 

@@ -66,7 +66,7 @@ def estimates_of(
     if answers.counts is None:
         student, majority = (with_released_answers(cells, of=of) for cells, of in judged)
     else:
-        votes, what = _counted(plan, unit=unit, protects=protects, counted=counted)
+        votes, what = counted_in_words(plan, unit=unit, protects=protects, counted=counted)
         noise: Any = {"sigma2": _sigma2(answers), "votes": votes, "counted": what}
         student, majority = (with_private_labels(cells, of=of, **noise) for cells, of in judged)
     return () if student is None or majority is None else (replace(student, of="student"), majority)
@@ -171,7 +171,7 @@ def _named(numbers: IntArray, labels: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-def _counted(plan: Plan, *, unit: Unit, protects: Protects, counted: bool) -> tuple[int | None, str]:
+def counted_in_words(plan: Plan, *, unit: Unit, protects: Protects, counted: bool) -> tuple[int | None, str]:
     """(how many votes there are, None where that is not public; what one of them is)."""
     bound = plan.mechanism.contribution_bound or 1
     if plan.levels:

@@ -1,0 +1,195 @@
+"""Sets of labels that hold the right one with a stated probability: thresholds from the released answers.
+
+A set holds the student's label and every class whose probability is at least a threshold. Students that were taught
+without a cell say which classes are in the sets of its public rows: m[k, j] is the share of the rows of cell k whose
+set holds class j. With the private counts c[k, j], the share of records whose set holds their label is the sum of
+m c / n. It is linear in the counts, so the noise of its estimate is known. The threshold is the largest one up to which
+a lower bound of that share, at 95% confidence, is at least the coverage; with the threshold 0 a set holds all classes.
+Of released labels, every answered query is a cell of one row, with one vote.
+
+Assumption: within a cell, public rows and private records are alike, and sets hold the label of a record no less often
+than if labels were shuffled within the cell. The released student is taken to be at least as good as those of the
+folds.
+
+Guarantee: a function of released numbers and public rows, so it costs no privacy.
+Source: Sadinle et al. 2019 (least ambiguous sets), Bates et al. 2021 (thresholds by a bound on the risk).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse, stats
+
+from ostrakon.accounting.estimates import CONFIDENCE
+from ostrakon.students.agreement_estimate import share_of_votes
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+OF_ANSWERS = "public rows that were answered"
+COVERAGES = (0.8, 0.9, 0.95)
+"""Coverages that are offered."""
+_TRIED: tuple[float, ...] = tuple(np.geomspace(1e-3, 0.5, 40).tolist())
+"""Thresholds, in the order in which they are tried. Above one half only the student's own label is in a set."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionSets:
+    """What turns the probabilities of a student into sets of labels.
+
+    Parameters
+    ----------
+    thresholds : dict of float to float
+        For each coverage, the smallest probability of a class in a set; 0 if only sets of all classes have the
+        coverage.
+    sizes : dict of float to float
+        The mean number of labels in a set of a public row.
+    of : str
+        What is covered, in words, such as "private records".
+    """
+
+    thresholds: dict[float, float]
+    sizes: dict[float, float]
+    of: str
+
+    def in_words(self) -> str:
+        """What the sets hold, how large they are, and how this is known.
+
+        >>> sets = PredictionSets(thresholds={0.8: 0.4, 0.9: 0.0}, sizes={0.8: 1.2, 0.9: 2}, of="private records")
+        >>> sets.in_words().split(". ")[1]
+        'Mean number of labels in a set: 1.20 at coverage 0.8, all at 0.9'
+        """
+        sizes = [f"{self.sizes[at]:.2f}" if least else "all" for at, least in self.thresholds.items()]
+        numbers = ", ".join(
+            f"{size} at {'coverage ' if not number else ''}{coverage:g}"
+            for number, (coverage, size) in enumerate(zip(self.thresholds, sizes, strict=True))
+        )
+        if self.of == OF_ANSWERS:
+            right, known = "the label that was released for", "answers"
+            limits = "Released labels are not always right, and rows on which teachers disagree have none"
+        else:
+            right, known = "the right label of", "counts"
+            limits = "Fewer records of a rare class may be covered"
+        return (
+            f"`predict_sets(rows, coverage=0.9)` gives every row a set of labels, which holds {right} at least 90% of "
+            f"the {self.of}. Mean number of labels in a set: {numbers}. The coverage was estimated from held-out "
+            f"released {known}: it holds in {CONFIDENCE:.0%} of runs, if public and private rows with similar features "
+            f"are alike. {limits}."
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class UntaughtRows:
+    """What students say of public rows of cells that they were taught without.
+
+    Parameters
+    ----------
+    likely : array of float, shape (rows, classes)
+        Probabilities.
+    labels : array of int, shape (rows,)
+        The students' own labels.
+    own : array of int, shape (rows,)
+        The cell of each row, an index into `counts`.
+    counts : array of float, shape (cells, classes)
+        What was released. Cells without rows here do not matter.
+    sigma2 : float or None
+        Standard deviation of the noise on each count; None for released labels.
+    """
+
+    likely: FloatArray
+    labels: IntArray
+    own: IntArray
+    counts: FloatArray
+    sigma2: float | None
+
+
+def in_sets(likely: FloatArray, labels: IntArray, threshold: float) -> NDArray[np.bool_]:
+    """Which classes are in the set of each row, (rows, classes), of probabilities and the students' own labels.
+
+    >>> in_sets(np.array([[0.7, 0.2, 0.1]]), np.array([0]), 0.15).tolist()
+    [[True, True, False]]
+    """
+    inside = likely >= threshold
+    inside[np.arange(len(inside)), labels] = True
+    return inside
+
+
+def thresholds_of(
+    rows: UntaughtRows, *, votes: int | None, coverages: Sequence[float] = COVERAGES
+) -> dict[float, float]:
+    """The largest threshold of each coverage.
+
+    Parameters
+    ----------
+    rows : UntaughtRows
+    votes : int or None
+        Number of votes in all cells; None if it is not public.
+    coverages : sequence of float
+
+    Returns
+    -------
+    dict of float to float
+
+    Notes
+    -----
+    Thresholds are tried from 0 on, until the first one with a bound below the coverage. So the probability of taking
+    one that is too large is at most 5%, although many are tried.
+    """
+    bound_of = _of_labels if rows.sigma2 is None else _of_counts
+    chosen: dict[float, float] = dict.fromkeys(coverages, 0.0)
+    passing = set(coverages)
+    for threshold in _TRIED:
+        bound = bound_of(rows, in_sets(rows.likely, rows.labels, threshold), votes)
+        passing = {coverage for coverage in passing if bound >= coverage}
+        if not passing:
+            break
+        chosen |= dict.fromkeys(passing, threshold)
+    return chosen
+
+
+def _of_labels(rows: UntaughtRows, inside: NDArray[np.bool_], votes: int | None) -> float:
+    """A lower bound of the share of released labels in the sets of their rows (Clopper and Pearson)."""
+    right = int(inside[np.arange(len(inside)), rows.counts[rows.own].argmax(axis=1)].sum())
+    return float(stats.binomtest(right, len(inside), alternative="greater").proportion_ci(CONFIDENCE).low)
+
+
+def _of_counts(rows: UntaughtRows, inside: NDArray[np.bool_], votes: int | None) -> float:
+    """A lower bound of the share of votes for classes in the sets of the rows of their cell."""
+    assert rows.sigma2 is not None
+    cells, own = np.unique(rows.own, return_inverse=True)
+    counts, members = rows.counts[cells], np.bincount(own)
+    mean = sparse.csr_array((1 / members[own], (own, np.arange(len(own)))), shape=(len(cells), len(own)))
+    weights = mean @ inside.astype(np.float64)
+    beside = _of_rows(mean, inside, weights, counts[own], rows.sigma2)
+    left_out = 1 - len(cells) / len(rows.counts)
+    known = None if left_out else votes
+    total = max(float(counts.sum()), 1.0) if known is None else float(known)
+    share = min(max(float((weights * counts).sum()) / total, 0.5), 1.0)
+    # Private records are a draw, as new ones are, and so is the choice of cells.
+    beside += total * share * (1 - share) + left_out * float(np.square(((weights - share) * counts).sum(axis=1)).sum())
+    tails = 1 - CONFIDENCE, 1 - CONFIDENCE
+    bound = share_of_votes(counts, weights, sigma2=rows.sigma2, votes=known, beside=beside, tails=tails)
+    return 0.0 if bound is None else float(bound[2])
+
+
+def _of_rows(
+    mean: sparse.csr_array, inside: NDArray[np.bool_], weights: FloatArray, counts: FloatArray, sigma2: float
+) -> float:
+    """The variance of the sum of weights times counts because the public rows of a cell are a draw, without the noise.
+
+    mean: takes means by cell. counts: those of the cell of each row, (rows, classes).
+    """
+    members = np.diff(mean.indptr)
+    covered = (inside * counts).sum(axis=1)
+    spread = mean @ np.square(covered) - np.square(mean @ covered) - sigma2**2 * (weights * (1 - weights)).sum(axis=1)
+    several = members > 1
+    if not several.any():
+        return 0.0
+    spread[several] *= members[several] / (members[several] - 1)
+    # One row shows no variance; such a cell is taken to be as mixed as others.
+    spread[~several] = spread[several].mean()
+    return max(float((spread / members).sum()), 0.0)
