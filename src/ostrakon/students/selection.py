@@ -96,8 +96,8 @@ class Selection:
     chosen one (or the quicker one tried in its place) said where it was held out; None where it was not tried. likely:
     its probabilities of public rows there, (rows, classes), NaN of rows that were not held out; None if it was not
     tried or gives none. own: the cell of each row, of labels the answer that it got, -1 for none. totals: what released
-    sums say of the sizes of the classes, and their noise; None without sums. released: what it was fitted on; None where
-    nothing was held out.
+    sums say of the sizes of the classes, and their noise; None without sums. released: what it was fitted on; None
+    where nothing was held out.
     """
 
     chosen: Candidate
