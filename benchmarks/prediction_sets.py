@@ -129,8 +129,15 @@ def table(name: str) -> Callable[[int, Path], Split]:
 
 WORLDS: dict[str, Callable[[int, Path], Split]] = {
     **{name: table(name) for name in TABLES},
-    "text": text, "images": images, "noise": noise, "rare": rare, "within": within, "against": against,
-    "shift": shift, "shift within": shift_within, "teachers": table("adult"),
+    "text": text,
+    "images": images,
+    "noise": noise,
+    "rare": rare,
+    "within": within,
+    "against": against,
+    "shift": shift,
+    "shift within": shift_within,
+    "teachers": table("adult"),
 }
 
 
@@ -150,8 +157,13 @@ def lines_of(world: str, split: Split, seed: int, epsilon: float) -> list[dict[s
         covered = np.array([label in labels for labels, label in zip(given, right, strict=True)])
         lines.append(
             {
-                "world": world, "private": len(split.y), "classes": split.classes, "seed": seed,
-                "epsilon": epsilon, "student": model.student_name_, "coverage": coverage,
+                "world": world,
+                "private": len(split.y),
+                "classes": split.classes,
+                "seed": seed,
+                "epsilon": epsilon,
+                "student": model.student_name_,
+                "coverage": coverage,
                 "accuracy": round(float(model.score(split.X_test, right)), 4),
                 "covered": round(float(covered.mean()), 4),
                 "size": round(float(np.mean([len(labels) for labels in given])), 3),
