@@ -314,7 +314,8 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         all records: of a rare class fewer may be covered. With trained teachers it is the coverage of released answers.
         """
         check_is_fitted(self)
-        return self.released_.predict_sets(self._same_form(X), coverage)
+        student: Any = self.released_
+        return student.predict_sets(self._same_form(X), coverage)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows whose label, or all of whose labels, are predicted.
