@@ -49,6 +49,7 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **more}
 
 
+@pytest.mark.slow
 def test_every_module_imports_without_what_only_unix_has():
     done = subprocess.run([sys.executable, "-c", ALL], env=environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -128,6 +128,7 @@ def test_storage_that_is_gone_is_one_sentence(parts, bucket, monkeypatch):
     put(bucket, parts)
     held = open_table("s3://hospital/patients")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     import s3fs
 
     s3fs.S3FileSystem.clear_instance_cache()

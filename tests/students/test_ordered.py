@@ -86,6 +86,7 @@ def test_labels_are_fewer_ranks_away(options):
     assert ordered.statement_.estimates == ()
 
 
+@pytest.mark.slow
 def test_from_files_and_refitted(tmp_path):
     for name, rows, seed in (("private", 1000, 1), ("public", 300, 2), ("test", 300, 3)):
         X, y = graded(rows, seed)
