@@ -1,6 +1,6 @@
 """What a newcomer adds from outside the package, each as one piece: a student and an input format.
 
-A mechanism is `examples/a_mechanism_of_your_own.py`; an option is `tests/run/test_options.py`.
+A mechanism is `examples/a_mechanism_of_your_own.py`; an option is `tests/options/test_options.py`.
 """
 
 import json

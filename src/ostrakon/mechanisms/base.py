@@ -129,7 +129,7 @@ class Mechanism(ABC):
     """
 
     integer_noise: ClassVar[bool] = False
-    """Whether an exact sampler draws its noise in whole steps (`ostrakon.noise.discrete_gaussian`)."""
+    """Whether its noise is `ostrakon.noise.discrete_gaussian`, as the statement then says; not other noise in steps."""
 
     per_record: ClassVar[bool] = False
     """Whether every record (or user) of a run is a teacher, so that their number is public."""
@@ -243,7 +243,7 @@ class Mechanism(ABC):
     def noisy_argmax(self, votes: Votes) -> NoisyArgmax | None:
         """The mechanism on these votes as an argmax of counts plus independent noise; None if it is not one.
 
-        It makes the exact cost faster and must not change it: the outcome law must be `log_probabilities`.
+        Its outcome law must be `log_probabilities` exactly: exact costs, gates and worst cases rest on it.
         """
         return None
 

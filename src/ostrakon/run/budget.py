@@ -1,4 +1,7 @@
-"""A run's budget in a ledger: refused before anything is trained, reserved before noise is drawn, settled after."""
+"""A run's budget in a ledger: refused before anything is trained, reserved before noise is drawn, settled after.
+
+To settle is to note a checksum of what was drawn; nothing is given back.
+"""
 
 from __future__ import annotations
 

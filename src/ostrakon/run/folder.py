@@ -95,7 +95,7 @@ class RunFolder:
             self._copy.put(text.encode())
 
     def copy_to(self, target: ObjectPath) -> None:
-        """From now on, have a copy of run.toml at `place` whenever it is written."""
+        """From now on, have a copy of run.toml at `target` whenever it is written."""
         self._copy = target
         self.write(self.read() or {})
 
@@ -161,7 +161,7 @@ class RunFolder:
         self.refuse_other_run(asked, fingerprints)
 
     def has_begun(self, content: dict[str, Any]) -> bool:
-        """Whether the run that `held`, the content of run.toml, tells of has left more than can be made again."""
+        """Whether the run that `content` of run.toml describes has left more than can be made again."""
         entries = list(self.private.iterdir()) if self.private.is_dir() else []
         kept = {entry.name for entry in entries if not _is_empty(entry)}
         return bool(set(content) - _OF_A_PLAN or kept - _REBUILT or self.release.exists())

@@ -1,6 +1,6 @@
 """The noise log: every noisy answer is drawn once, written to the disk, and only then looked at.
 
-Why one draw is enough of a guarantee. A second noisy answer to the same vote is a second privacy cost. The log is
+A second noisy answer to the same vote is a second privacy cost. The log is
 written ahead of every use: answers are drawn in memory, flushed to `private/noise/` under their final name, and only
 a log that is on the disk is ever read by the student, the labels or the statement. A process killed
 - before the rename: nothing outside its memory has seen the draw; the next start draws afresh, and the one draw that
@@ -44,7 +44,7 @@ from ostrakon.votes import IntArray, Moments, Votes
 
 FORMAT = 2
 
-Drawn = Votes | Moments
+VotesOrSums = Votes | Moments
 """What noise is drawn for."""
 
 
@@ -76,7 +76,7 @@ class Log(Protocol):
     def draw(
         self,
         name: str,
-        votes: Drawn,
+        votes: VotesOrSums,
         mechanism: Drawable,
         rng: np.random.Generator,
         *,
@@ -96,7 +96,7 @@ class MemoryLog:
     def draw(
         self,
         name: str,
-        votes: Drawn,
+        votes: VotesOrSums,
         mechanism: Drawable,
         rng: np.random.Generator,
         *,
@@ -137,7 +137,7 @@ class NoiseLog:
     def draw(
         self,
         name: str,
-        votes: Drawn,
+        votes: VotesOrSums,
         mechanism: Drawable,
         rng: np.random.Generator,
         *,
@@ -213,7 +213,7 @@ class NoiseLog:
 
 
 def sample_capped(
-    votes: Drawn, mechanism: Drawable, rng: np.random.Generator, *, max_answers: int | None = None
+    votes: VotesOrSums, mechanism: Drawable, rng: np.random.Generator, *, max_answers: int | None = None
 ) -> IntArray:
     """`mechanism.sample`, then "no answer" (-1) for every query after the first `max_answers` answered ones.
 
@@ -226,14 +226,14 @@ def sample_capped(
     return answers
 
 
-def fingerprint_of(votes: Drawn) -> str:
+def fingerprint_of(votes: VotesOrSums) -> str:
     """SHA-256 of the histograms. It depends on the private votes: it stays in `private/`."""
     digest = hashlib.sha256(f"{votes.counts.shape} {votes.teachers} {votes.abstentions} ".encode())
     digest.update(np.ascontiguousarray(votes.counts).tobytes())
     return digest.hexdigest()
 
 
-def _belongs_to(votes: Drawn, mechanism: Drawable, max_answers: int | None) -> dict[str, Any]:
+def _belongs_to(votes: VotesOrSums, mechanism: Drawable, max_answers: int | None) -> dict[str, Any]:
     parameters = {
         name: hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         if isinstance(value, np.ndarray)

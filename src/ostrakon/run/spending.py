@@ -1,4 +1,7 @@
-"""What fits cost together: every fit of this process is remembered, and counts as one on the same private records."""
+"""What fits of estimators cost together: each fit of this process counts as one on the same private records.
+
+The budget of a run is in `ostrakon.run.budget`.
+"""
 
 from __future__ import annotations
 

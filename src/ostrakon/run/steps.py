@@ -1,4 +1,4 @@
-"""The steps of a run, in their order: plan, public rows, features, votes, noisy answers, student, statement."""
+"""The steps of a run, in their order: plan, features, queries, votes, noisy answers, student, statement."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from ostrakon.run.stages.student import answer_queries, fit_student
 from ostrakon.run.stages.votes import collect, known_totals, queries_of, refuse_unspread, sees_rows
 from ostrakon.run.statement import make_statement
 from ostrakon.run.storage import Storage
-from ostrakon.statements.adjacency import with_engines, with_private_table, with_store
+from ostrakon.statements.adjacency import with_trusted
 from ostrakon.statements.statement import Statement
 from ostrakon.students.measures import (
     AnyMeasures,
@@ -263,9 +263,10 @@ def collect_votes(context: RunContext, plan: Plan, view: View, queries: IntArray
 def name_who_is_trusted(context: RunContext) -> None:
     """Add to the trust model of `context.task` who saw private rows besides the operator."""
     task, storage = context.task, context.storage
-    trusted = with_store(with_engines(task.trust_model, storage.engines()), storage.stored())
-    if isinstance(task.private, PrivateTable):
-        trusted = with_private_table(trusted, isinstance(task.private.tables.private.path, ObjectPath))
+    stored_table = isinstance(task.private, PrivateTable) and isinstance(task.private.tables.private.path, ObjectPath)
+    trusted = with_trusted(
+        task.trust_model, engines=storage.engines(), store=storage.store_in_words(), stored_table=stored_table
+    )
     context.task = dataclasses.replace(task, trust_model=trusted)
 
 

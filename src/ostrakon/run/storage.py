@@ -63,7 +63,7 @@ class Storage(Protocol):
         """The engines whose workers saw private rows."""
         ...
 
-    def stored(self) -> str:
+    def store_in_words(self) -> str:
         """Which object storage saw private rows, in words; empty where none did."""
         ...
 
@@ -120,7 +120,7 @@ class InMemory(Storage):
     def engines(self) -> tuple[str, ...]:
         return self._engines
 
-    def stored(self) -> str:
+    def store_in_words(self) -> str:
         return ""
 
     def shards(self) -> Path | None:
@@ -164,7 +164,7 @@ class InFolder(Storage):
             if self._store is not None:
                 adopt(self._store, self._home, self._asked, self._task.fingerprints)
             self._home.take_over(self._asked, self._task.fingerprints)
-            if self._store is None and self.stored():
+            if self._store is None and self.store_in_words():
                 raise InvalidInput(f"{self._home.path} keeps its votes in a store: give the same --store again.")
             if self._store is not None:
                 require_same(self._store, self._home)
@@ -240,7 +240,7 @@ class InFolder(Storage):
     def engines(self) -> tuple[str, ...]:
         return tuple((self._home.read() or {}).get("engines", {}).get("saw_private_rows", ()))
 
-    def stored(self) -> str:
+    def store_in_words(self) -> str:
         """See `Storage`; as run.toml remembers it."""
         return stored_at(self._home)
 

@@ -22,7 +22,7 @@ from ostrakon.report.release import save_release
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.private_data import Transform
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.noise_log import Drawable, Drawn, Log
+from ostrakon.run.noise_log import Drawable, Log, VotesOrSums
 from ostrakon.run.steps import Say, run_steps
 from ostrakon.run.storage import InMemory
 from ostrakon.run_audit.canaries import WithCanaries, at_ends
@@ -139,7 +139,7 @@ class _Drawn:
     def draw(
         self,
         name: str,
-        votes: Drawn,
+        votes: VotesOrSums,
         mechanism: Drawable,
         rng: np.random.Generator,
         *,

@@ -71,44 +71,30 @@ def sentences_of(relation: Relation, *, by: str | None = None) -> tuple[str, ...
     return known[relation]
 
 
-def with_engines(trust_model: str, engines: tuple[str, ...]) -> str:
-    """`trust_model`, and who else is trusted when workers of `engines` trained the teachers.
+def with_trusted(trust_model: str, *, engines: tuple[str, ...], store: str, stored_table: bool) -> str:
+    """`trust_model`, and who is trusted besides.
 
-    >>> with_engines("the operator", ())
+    engines: whose workers received private rows. store: how the run's private files are in object storage, in words;
+    empty where they are not. stored_table: whether the private table is there.
+
+    >>> with_trusted("the operator", engines=(), store="", stored_table=False)
     'the operator'
     """
-    if not engines:
-        return trust_model
-    return (
-        f"{trust_model}; workers of {' and '.join(engines)} received private rows: everyone who runs or can reach "
-        "these workers or their storage could see private rows, teachers and votes, and is trusted like the operator"
-    )
-
-
-def with_private_table(trust_model: str, stored: bool) -> str:
-    """`trust_model`, and who else is trusted when the private table is `stored` in object storage.
-
-    >>> with_private_table("the operator", False)
-    'the operator'
-    """
-    if not stored:
-        return trust_model
-    return (
-        f"{trust_model}; the private table is in object storage: its provider and everyone who can read its bucket "
-        "can see it, and are trusted like the operator"
-    )
-
-
-def with_store(trust_model: str, stored: str) -> str:
-    """`trust_model`, and who else is trusted when the run keeps its private files in object storage, `stored` so.
-
-    >>> with_store("the operator", "")
-    'the operator'
-    """
-    if not stored:
-        return trust_model
-    return (
-        f"{trust_model}; the votes, the noise and, where the run has them, shards of private rows, teachers and their "
-        f"predictions were stored in object storage ({stored}): its provider and everyone who can read its bucket "
-        "could see them, everyone who can write there could change them, and all of them are trusted like the operator"
-    )
+    said = [trust_model]
+    if engines:
+        said.append(
+            f"workers of {' and '.join(engines)} received private rows: everyone who runs or can reach these workers "
+            "or their storage could see private rows, teachers and votes, and is trusted like the operator"
+        )
+    if store:
+        said.append(
+            "the votes, the noise and, where the run has them, shards of private rows, teachers and their predictions "
+            f"were stored in object storage ({store}): its provider and everyone who can read its bucket could see "
+            "them, everyone who can write there could change them, and all of them are trusted like the operator"
+        )
+    if stored_table:
+        said.append(
+            "the private table is in object storage: its provider and everyone who can read its bucket can see it, and "
+            "are trusted like the operator"
+        )
+    return "; ".join(said)

@@ -21,7 +21,7 @@ from ostrakon.mechanisms.base import FloatArray, Relation
 from ostrakon.planning.plan import Plan
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.noise_log import Drawable, Drawn, Log
+from ostrakon.run.noise_log import Drawable, Log, VotesOrSums
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.stages.features import View
 from ostrakon.run.steps import Say, run_steps
@@ -302,7 +302,13 @@ class _SumLog:
         self._table = table
 
     def draw(
-        self, name: str, votes: Drawn, mechanism: Drawable, rng: np.random.Generator, *, max_answers: int | None = None
+        self,
+        name: str,
+        votes: VotesOrSums,
+        mechanism: Drawable,
+        rng: np.random.Generator,
+        *,
+        max_answers: int | None = None,
     ) -> tuple[IntArray, bool]:
         """Return the sum in whole steps: every owner's noise came from the cryptographic source."""
         return self._table, True
