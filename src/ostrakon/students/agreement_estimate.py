@@ -28,9 +28,6 @@ IntArray = NDArray[np.int64]
 _TWO_SIDED = (1 - CONFIDENCE) / 2, (1 - CONFIDENCE) / 2
 """Probability with which the lower and the upper end of an interval miss."""
 
-_VIEW = 2.0
-"""Noise of the view that chooses the bounds, in standard deviations beside the released noise; the other gets 1/2."""
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HeldOut:
@@ -118,8 +115,8 @@ def with_private_labels(held: HeldOut, *, of: Of, sigma2: float, votes: int | No
         return None
     share, sd, low, high = found
     if of == "student":
-        bound = _lower_bound(held, sigma2)
-        end = share_of_votes(bound.counts, bound.weights, sigma2=bound.sigma2, votes=known, beside=bound.drawn * draws)
+        weights, drawn = _lower_bound(held)
+        end = share_of_votes(held.counts, weights, sigma2=sigma2, votes=known, beside=drawn * draws)
         if end is None:
             return None
         low, high = min(end[2], share), 1.0
@@ -140,10 +137,10 @@ def better_than_majority(held: HeldOut, *, sigma2: float) -> bool:
     One-sided at `CONFIDENCE`, whatever the student's errors within a cell are: the lower bound must exceed the
     majority.
     """
-    bound = _lower_bound(held, positive("sigma2", sigma2))
-    difference = bound.weights - held.majority
-    variance = bound.sigma2**2 * float(np.square(difference).sum()) + bound.drawn
-    return float((difference * bound.counts).sum()) > float(stats.norm.ppf(CONFIDENCE)) * float(np.sqrt(variance))
+    weights, drawn = _lower_bound(held)
+    difference = weights - held.majority
+    variance = positive("sigma2", sigma2) ** 2 * float(np.square(difference).sum()) + drawn
+    return float((difference * held.counts).sum()) > float(stats.norm.ppf(CONFIDENCE)) * float(np.sqrt(variance))
 
 
 def gained(held: HeldOut) -> float:
@@ -158,42 +155,25 @@ def noise_of_gain(held: HeldOut, sigma2: float | None) -> float:
     return float(np.sqrt(np.square(change).sum())) / max(float(held.counts.sum()), 1.0)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Bound:
-    """Weights on `counts` whose sum bounds the agreement below; drawn: its variance for drawing public rows."""
+def _lower_bound(held: HeldOut) -> tuple[FloatArray, float]:
+    """(weights on the counts whose sum bounds the agreement below, the variance of that sum for drawing public rows).
 
-    counts: FloatArray
-    sigma2: float
-    weights: FloatArray
-    drawn: float
-
-
-def _lower_bound(held: HeldOut, sigma2: float) -> _Bound:
-    # Public randomness, the same in every run: it only has to be independent of the released noise.
-    extra = np.random.default_rng(0).normal(0, sigma2, held.counts.shape)
-    choosing = np.maximum(held.counts + _VIEW * extra, 0.0)
-    p = choosing / np.maximum(choosing.sum(axis=1, keepdims=True), 1e-12)
-    # Noise alone makes shares of 0 and 1, with which no class would count as rare or frequent in a pure cell.
-    p = 0.9 * p + 0.1 / p.shape[1]
-    # Where no row of the other half says what the student does: as if it were right about the largest count.
-    guess = np.eye(p.shape[1])[p.argmax(axis=1)]
-    said = held.said if held.of_queries is None else np.stack([held.said[0] - held.of_queries, held.said[1]])
+    The bound of a cell is that of the class which the student says of most rows there: of the rows of one half, where
+    the other half and the query, which are no part of what is measured, choose the class.
+    """
+    queries = np.zeros_like(held.counts, np.int64) if held.of_queries is None else held.of_queries
+    said = np.stack([held.said[0] - queries, held.said[1]])
     rows = said.sum(axis=2)
     # Of a cell without other rows nothing is known: its weights stay 0.
-    weights, drawn = np.zeros_like(p), np.zeros(len(p))
+    weights, drawn = np.zeros_like(held.counts), np.zeros(len(held.counts))
     for half in (0, 1):
         s = said[half] / np.maximum(rows[half], 1)[:, None]
-        other = (said[1 - half] + guess) / (rows[1 - half] + 1)[:, None]
+        others = said[1 - half] + queries
+        v = (2 * others > others.sum(axis=1, keepdims=True)).astype(np.float64)
         part = (rows[half] / np.maximum(rows.sum(axis=0), 1))[:, None]
-        v = (p + other > 1).astype(np.float64)
         weights += part * (v + (v * (s - 1)).sum(axis=1, keepdims=True))
         drawn += part[:, 0] * np.sqrt(_variance(v, s, rows[half]) / np.maximum(rows[half], 1))
-    return _Bound(
-        counts=held.counts - extra / _VIEW,
-        sigma2=sigma2 * float(np.sqrt(1 + 1 / _VIEW**2)),
-        weights=weights,
-        drawn=float((np.square(held.counts.sum(axis=1)) * np.square(drawn)).sum()),
-    )
+    return weights, float((np.square(held.counts.sum(axis=1)) * np.square(drawn)).sum())
 
 
 def _variance(chosen: FloatArray, s: FloatArray, rows: IntArray) -> FloatArray:
