@@ -56,8 +56,16 @@ def test_what_needs_no_rehearsal_is_told_before_one():
 
 def test_simulated_worlds_are_called_that():
     found = ostrakon.plan(X, classes=["in", "out"], epsilons=[2.0], **ASKED)
-    assert found.as_dict()["simulated"] is True
+    told = found.as_dict()
+    assert (told["simulated"], told["majority"], told["not_private"], told["forecasts"]) == (True, None, None, [])
     assert "simulated worlds" in found.basis
+    (lost,) = told["lost_in_simulated_worlds"]
+    assert lost["least"] <= lost["mean"] <= lost["most"]
+    assert (lost["epsilon"], lost["mechanism"]) == (2.0, found.offers[0].mechanism)
+    # Of public rows without labels no accuracy is known, and so no epsilon for one.
+    with pytest.raises(InvalidInput, match="accuracy cannot be looked for: the public rows have no labels"):
+        ostrakon.plan(X, classes=["in", "out"], epsilons=[2.0], accuracy=0.8, **ASKED)
+    assert ostrakon.plan(X, Y, epsilons=[2.0], **ASKED).as_dict()["lost_in_simulated_worlds"] == []
 
 
 def test_what_is_not_rehearsed_is_said():

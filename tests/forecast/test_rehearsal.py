@@ -85,7 +85,10 @@ def test_without_labels_worlds_are_simulated_and_that_is_said():
     X, _ = drawn(120, np.random.default_rng(0))
     found = played(1.0, public=PublicRows.of(X, classes=["a", "b"]), repetitions=2)
     assert found.simulated
-    assert len(found.forecasts) == 1
+    (forecast,) = found.forecasts
+    mean, least, most = found.lost(forecast)
+    assert mean == pytest.approx(found.not_private - forecast.accuracy, abs=1e-12)
+    assert sorted(np.subtract(found.boosted, forecast.accuracies)) == pytest.approx([least, most])
 
 
 @pytest.mark.slow

@@ -64,9 +64,10 @@ class Outlook:
             return f"No accuracy is forecast: {self.not_rehearsed}."
         if self.rehearsal.simulated:
             return (
-                "The public rows have no labels: accuracies are those of simulated worlds, in which random smooth "
-                "functions of the public features decide the labels. They tell epsilons apart, not how hard this task "
-                "is."
+                "The public rows have no labels, so no accuracy is forecast. The table says how many points of "
+                "accuracy a run loses against gradient boosting without noise in simulated worlds, in which random "
+                "smooth functions of the public features decide the labels. This tells epsilons apart, not how hard "
+                "the task is."
             )
         return (
             "Accuracies are rehearsed: labelled public rows play the private side, the public pool and the held-out "
@@ -87,6 +88,7 @@ class Outlook:
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, finite numbers only."""
         played = self.rehearsal
+        labelled = None if played is None or played.simulated else played
         content: dict[str, Any] = {
             "records": self.records,
             "unit": self.unit,
@@ -101,9 +103,19 @@ class Outlook:
             },
             "basis": self.basis,
             "simulated": None if played is None else played.simulated,
-            "majority": None if played is None else played.majority,
-            "not_private": None if played is None else played.not_private,
-            "forecasts": [] if played is None else [one.as_dict() for one in played.forecasts],
+            "majority": None if labelled is None else labelled.majority,
+            "not_private": None if labelled is None else labelled.not_private,
+            "forecasts": [] if labelled is None else [one.as_dict() for one in labelled.forecasts],
+            "lost_in_simulated_worlds": []
+            if played is None or labelled is not None
+            else [
+                {
+                    "epsilon": one.epsilon,
+                    "mechanism": one.mechanism,
+                    **dict(zip(("mean", "least", "most"), played.lost(one), strict=True)),
+                }
+                for one in played.forecasts
+            ],
             "not_forecast": []
             if played is None
             else [
@@ -153,7 +165,7 @@ def plan(
     X_public : frame or array
         The public rows, as `PATEClassifier.fit` takes them.
     y_public : array, optional
-        Their labels, None among them for rows without one. Without labels, simulated worlds replace them.
+        Their labels, None among them for rows without one. Without labels, simulated worlds tell epsilons apart.
     records : int
         Number of private records, or of users if `unit` is "user".
     epsilons : iterable of float, default (0.1, 0.5, 1, 2, 4)
@@ -169,7 +181,7 @@ def plan(
     parameters : mapping, optional
         Parameters of mechanisms, by name, as {"max_contributions": 2}; mechanisms without a parameter ignore it.
     accuracy : float, optional
-        In (0, 1): look for the least epsilon that gives it.
+        In (0, 1): look for the least epsilon that gives it; needs labels.
     rehearse : {"per-record", "all", "none"}
         "all" also trains teachers, `repetitions` times at each epsilon.
     repetitions : int, default 5
@@ -263,6 +275,8 @@ def outlook(
     played = [offer for offer in offers if rehearsed == ALL or find(offer.mechanism).per_record]
     possible = [offer for offer in played if offer.plan is not None]
     why = _why_not_rehearsed(shown, rehearsed, unit=unit, played=len(played), possible=len(possible))
+    if accuracy is not None and not len(shown.labelled):
+        why = why or "the public rows have no labels"
     if why and accuracy is not None:
         raise InvalidInput(f"accuracy cannot be looked for: {why}.")
     priced = Outlook(**sizes, offers=offers, not_rehearsed=why or NOT_YET)

@@ -48,8 +48,8 @@ class Rehearsal:
     forecasts : tuple of Forecast
     majority : float
         Share of the most frequent class among held-out rows.
-    not_private : float
-        Accuracy of gradient boosting, without noise, on the rows that play the private side.
+    boosted : tuple of float
+        Accuracies of gradient boosting, without noise, on the rows that play the private side, of each repetition.
     simulated : bool
         Whether labels were those of simulated worlds.
     failures : dict
@@ -58,9 +58,19 @@ class Rehearsal:
 
     forecasts: tuple[Forecast, ...]
     majority: float
-    not_private: float
+    boosted: tuple[float, ...]
     simulated: bool
     failures: dict[tuple[float, str], str]
+
+    @property
+    def not_private(self) -> float:
+        """The mean accuracy without noise."""
+        return float(np.mean(self.boosted))
+
+    def lost(self, forecast: Forecast) -> tuple[float, float, float]:
+        """By how much accuracies are below those without noise: mean, least and most of the repetitions."""
+        lost = np.subtract(self.boosted, forecast.accuracies)
+        return float(lost.mean()), float(lost.min()), float(lost.max())
 
     def of(self, offer: Offer) -> Forecast | None:
         """The forecast of an offer."""
@@ -265,7 +275,7 @@ def rehearse(
             if len(results) == repetitions
         ),
         majority=float(np.mean(majority)),
-        not_private=float(np.mean(boosted)),
+        boosted=tuple(boosted),
         simulated=simulated,
         failures=failures,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -54,18 +55,24 @@ def _accuracy(axes: Axes, outlook: Outlook) -> None:
     names = list(dict.fromkeys(one.mechanism for one in played.forecasts))
     for name, colour in zip(names, _COLOURS * len(names), strict=False):
         line = sorted((one for one in played.forecasts if one.mechanism == name), key=lambda one: one.epsilon)
-        epsilons, ends = [one.epsilon for one in line], [one.interval() for one in line]
+        epsilons = [one.epsilon for one in line]
+        lost = [played.lost(one) for one in line] if played.simulated else []
+        middle = [mean for mean, _, _ in lost] or [one.accuracy for one in line]
+        ends = [ends for _, *ends in lost] or [one.interval() for one in line]
         axes.fill_between(
             epsilons, [100 * low for low, _ in ends], [100 * high for _, high in ends], color=colour, alpha=0.15
         )
-        axes.plot(epsilons, [100 * one.accuracy for one in line], "o-", color=colour, label=name)
-    axes.axhline(100 * played.not_private, color="#333333", linestyle="--", linewidth=1, label="no privacy (boosting)")
-    axes.axhline(100 * played.majority, color="#8b929c", linestyle=":", linewidth=1.5, label="most frequent class")
+        axes.plot(epsilons, [100 * each for each in middle], "o-", color=colour, label=name)
+    if not played.simulated:
+        dashed: Any = {"color": "#333333", "linestyle": "--", "linewidth": 1, "label": "no privacy (boosting)"}
+        axes.axhline(100 * played.not_private, **dashed)
+        axes.axhline(100 * played.majority, color="#8b929c", linestyle=":", linewidth=1.5, label="most frequent class")
     _epsilon_axis(axes, outlook)
-    axes.set_ylabel("accuracy of the student, %")
+    axes.set_ylabel("points lost to no noise" if played.simulated else "accuracy of the student, %")
     what = "in simulated worlds: the public rows have no labels" if played.simulated else "rehearsed on public rows"
+    band = f"{len(played.boosted)} worlds" if played.simulated else f"one run, {CONFIDENCE:.0%}"
     axes.set_title(
-        f"What an epsilon would buy, {what}\n{outlook.records:,} records; band: one run, {CONFIDENCE:.0%}",
+        f"What an epsilon would buy, {what}\n{outlook.records:,} records; band: {band}",
         loc="left",
         fontsize=11,
     )

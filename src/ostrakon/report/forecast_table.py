@@ -39,15 +39,27 @@ def outlook_sentences(outlook: Outlook) -> list[str]:
 
 
 def accuracy_table(rehearsal: Rehearsal) -> Table:
-    """One row for each plan that was rehearsed: the accuracy forecast, and the interval of one run's."""
+    """One row for each plan that was rehearsed: the accuracy forecast, and the interval of one run's.
+
+    In simulated worlds: the points of accuracy that are lost against no noise, and the range of the worlds.
+    """
     table = Table()
     table.add_column("epsilon", justify="right", style="bold")
     table.add_column("mechanism", no_wrap=True)
-    table.add_column("accuracy", justify="right")
-    table.add_column(f"one run in {CONFIDENCE:.0%} of cases", justify="right")
+    if rehearsal.simulated:
+        table.add_column("points lost to no noise", justify="right")
+        table.add_column(f"in {len(rehearsal.boosted)} worlds", justify="right")
+    else:
+        table.add_column("accuracy", justify="right")
+        table.add_column(f"one run in {CONFIDENCE:.0%} of cases", justify="right")
     for one in rehearsal.forecasts:
-        low, high = one.interval()
-        table.add_row(f"{one.epsilon:g}", one.mechanism, f"{one.accuracy:.1%}", f"{low:.0%} to {high:.0%}")
+        if rehearsal.simulated:
+            mean, least, most = (100 * points for points in rehearsal.lost(one))
+            said = f"{mean:.1f}", f"{least:.1f} to {most:.1f}"
+        else:
+            low, high = one.interval()
+            said = f"{one.accuracy:.1%}", f"{low:.0%} to {high:.0%}"
+        table.add_row(f"{one.epsilon:g}", one.mechanism, *said)
     return table
 
 
@@ -64,6 +76,8 @@ def accuracy_sentences(outlook: Outlook) -> list[str]:
         f"For comparison: always the most frequent class {played.majority:.1%}; gradient boosting on the same rows "
         f"without any noise {played.not_private:.1%}."
     )
+    if played.simulated:
+        return [*refusals, outlook.basis]
     return [*refusals, outlook.basis, compared, *([] if outlook.least is None else [outlook.least.sentence])]
 
 
