@@ -136,7 +136,7 @@ def test_without_labels_classes_are_asked_for_and_worlds_are_simulated(planned):
     )
     assert code == 0
     assert "simulated worlds" in " ".join(out.split())
-    assert "points lost to no noise" in " ".join(out.split())
+    assert "points below boosting without noise" in " ".join(out.split())
     assert "one run in 95%" not in out
 
 

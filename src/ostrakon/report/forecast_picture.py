@@ -62,13 +62,13 @@ def _accuracy(axes: Axes, outlook: Outlook) -> None:
         axes.fill_between(
             epsilons, [100 * low for low, _ in ends], [100 * high for _, high in ends], color=colour, alpha=0.15
         )
-        axes.plot(epsilons, [100 * each for each in middle], "o-", color=colour, label=name)
+        axes.plot(epsilons, [100 * point for point in middle], "o-", color=colour, label=name)
     if not played.simulated:
         dashed: Any = {"color": "#333333", "linestyle": "--", "linewidth": 1, "label": "no privacy (boosting)"}
         axes.axhline(100 * played.not_private, **dashed)
         axes.axhline(100 * played.majority, color="#8b929c", linestyle=":", linewidth=1.5, label="most frequent class")
     _epsilon_axis(axes, outlook)
-    axes.set_ylabel("points lost to no noise" if played.simulated else "accuracy of the student, %")
+    axes.set_ylabel("points below boosting without noise" if played.simulated else "accuracy of the student, %")
     what = "in simulated worlds: the public rows have no labels" if played.simulated else "rehearsed on public rows"
     band = f"{len(played.boosted)} worlds" if played.simulated else f"one run, {CONFIDENCE:.0%}"
     axes.set_title(
