@@ -121,6 +121,7 @@ ROWS = [
     Row(input="users", options=per_record("bounded-gnmax(sigma2=3, max_contributions=2)")),
     Row(input="users", options=trained(GNMAX)),
     Row(input="frame", options=per_record(MOMENTS, representation="auto", student="noisy-counts")),
+    Row(input="frame", options=per_record(student="additive")),
     Row(input="no public rows", options={"mechanism": MOMENTS, "delta": 1e-4}),
     Row(input="embeddings", options=per_record(representation="embeddings")),
     # A quantity as the target.

@@ -11,6 +11,8 @@ from ostrakon.features.frozen import reads_rows
 from ostrakon.features.representation import default_representation, is_linear, require_known
 from ostrakon.options.call import parse_call
 from ostrakon.options.options import AUTO, is_auto
+from ostrakon.students.additive import ADDITIVE
+from ostrakon.students.additive_boosting import additive_student
 from ostrakon.students.candidates import MOMENTS
 from ostrakon.students.graph_model import GraphStudent
 from ostrakon.students.label_spreading import LabelSpreadingStudent
@@ -27,7 +29,7 @@ HEADS = ("kernel-ridge", "ridge", "logistic", "nearest-neighbours", "nearest-cen
 _HEAD = "head:"
 NOISY_COUNTS = "noisy-counts"
 _GRAPH, _SPREADING = "graph", "label-spreading"
-STUDENTS = frozenset((_SELF_TRAINING, NOISY_COUNTS, _GRAPH, _SPREADING, MOMENTS, SOFT_VOTE))
+STUDENTS = frozenset((ADDITIVE, _SELF_TRAINING, NOISY_COUNTS, _GRAPH, _SPREADING, MOMENTS, SOFT_VOTE))
 """Kinds of students beside estimators and networks."""
 _IMAGES = ("hog", "patches", "contrastive", "hog+contrastive")
 
@@ -77,6 +79,8 @@ def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, 
         - `soft-vote` or `soft-vote:NAME`: that and extra trees (or NAME), averaged;
         - `moments` or `moments:NAME`: logistic regression from the noisy sums of features by class that moment-gnmax
           releases (averaged with NAME);
+        - `additive`: trees of one column each, so that the log-odds add up over columns; of two classes
+          `additive(increasing="age", decreasing=["income", "size"])` fixes directions for the second class;
         - `label-spreading`;
         - `graph`: spreads the answers over the public graph, then trains on the surest; for images a network if PyTorch
           is installed;
@@ -87,7 +91,7 @@ def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, 
         Whether noisy counts are released. Estimators that take sample_weight then learn from them, others from the
         largest count alone.
     representation : Representation or str
-        The features on which `graph` builds its graph.
+        The features on which `graph` builds its graph, and whose columns `additive` knows.
 
     Raises
     ------
@@ -98,6 +102,8 @@ def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, 
         kind, _, name = choice.partition(":")
         if kind == _SELF_TRAINING:
             return SelfTrainingStudent(_with_beliefs(name or "logistic", choice), random_state=seed)
+        if parse_call(choice)[0] == ADDITIVE:
+            return _additive(choice, representation, seed=seed, counts=counts)
         if kind == _GRAPH:
             return GraphStudent(representation=representation, random_state=seed)
         if kind == NOISY_COUNTS:
@@ -115,6 +121,13 @@ def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, 
         return _plain(estimator, seed=seed, counts=counts)
     check_estimator_like(choice, name="The student")
     return choice if _is_student(choice) else _plain(choice, seed=seed, counts=counts)
+
+
+def _additive(choice: str, representation: Any, *, seed: int | None, counts: bool) -> Any:
+    parameters = parse_call(choice)[1]
+    if unknown := sorted(set(parameters) - {"increasing", "decreasing"}):
+        raise InvalidInput(f"{ADDITIVE} takes increasing and decreasing, got {unknown[0]!r}.")
+    return additive_student(representation, seed=seed, counts=counts, **parameters)
 
 
 def _with_beliefs(name: str, choice: str) -> Any:

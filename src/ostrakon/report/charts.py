@@ -36,15 +36,19 @@ class Bar:
     colour: Colour = "answered"
 
 
-def bar_chart(title: str, bars: Sequence[Bar]) -> str:
-    """An HTML figure with one line for each bar; names are shown as text, whatever they hold."""
+def bar_chart(title: str, bars: Sequence[Bar], *, note: str = "") -> str:
+    """An HTML figure with one line for each bar; names are shown as text, whatever they hold.
+
+    note: further words below the title.
+    """
     lines = [
         f'<li><span>{html.escape(bar.name)}</span><span><b class="{bar.colour}" style="width: {bar.share:.1%}"></b>'
         f"{html.escape(bar.value)}</span></li>\n"
         for bar in bars
     ]
+    below = f"<br>{html.escape(note)}" if note else ""
     return (
-        f"<figure>\n<figcaption><strong>{html.escape(title)}</strong></figcaption>\n"
+        f"<figure>\n<figcaption><strong>{html.escape(title)}</strong>{below}</figcaption>\n"
         f'<ul class="bars">\n{"".join(lines)}</ul>\n</figure>\n'
     )
 

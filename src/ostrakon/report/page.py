@@ -53,6 +53,9 @@ figcaption strong { color: var(--text); font-size: 1rem; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(4.5rem, 1fr)); gap: .5rem; }
 .tiles li { display: flex; flex-direction: column; justify-content: flex-end; overflow-wrap: anywhere; }
 .tiles span { color: var(--quiet); }
+.shapes { list-style: none; padding: 0; display: grid; gap: 1rem; font-size: .875rem; }
+.shapes { grid-template-columns: repeat(auto-fill, minmax(14rem, 1fr)); }
+.shapes li { break-inside: avoid; overflow-wrap: anywhere; }
 .curve { display: block; width: 100%; max-width: 34rem; height: auto; margin: .5rem 0; }
 .curve text { fill: var(--quiet); font-size: 13px; }
 .curve path { stroke: var(--rule); }

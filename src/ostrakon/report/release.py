@@ -21,6 +21,7 @@ from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.charts import cell_shares, released_charts
 from ostrakon.report.earlier import write_recipe
+from ostrakon.report.explanations import importance_chart, importances, shape_charts
 from ostrakon.report.first_page import first_page
 from ostrakon.report.hub_page import write_hub_page
 from ostrakon.report.manifest import is_finished, write_manifest
@@ -172,7 +173,9 @@ def _write_pages(
     write_atomically(aside / "model_card.md", card, mode=_PUBLIC)
     write_hub_page(aside, content, manifest, card)
     title = f"{title_of(content, finished.understood)} \N{EN DASH} model card and privacy statement"
-    shown = page(card, title=title, charts=released_charts(finished), asked=gallery(finished))
+    ranked = importances(finished)
+    charts = released_charts(finished) + importance_chart(ranked, finished) + shape_charts(ranked, finished)
+    shown = page(card, title=title, charts=charts, asked=gallery(finished))
     write_atomically(aside / "report.html", shown, mode=_PUBLIC)
 
 

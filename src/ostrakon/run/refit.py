@@ -135,6 +135,7 @@ def _refitted(
     if len(queries) and not (queries.min() >= 0 and queries.max() < len(view.public)):
         raise InvalidInput(f"The release asks about public rows that do not exist: there are {len(view.public)}.")
     learning = Learning(X_public=X_public, view=view, student=student, seed=recipe["seed"], objective=objective)
+    learning.require_named(classes=plan.classes)
     selection = fit_student(learning, plan, answers, queries)
     form = RowForm.of(X_public, kinds={**(recipe["row"]["kinds"] or {}), **view.texts})
     seen = None if selection.chosen.takes_rows else view.representation
@@ -160,6 +161,7 @@ def _refitted(
             target=recipe["understood"]["target"],
         ),
         recipe={name: recipe[name] for name in _RECIPE if name in recipe},
+        sample=None if domain is not None else learning.sample(),
     )
 
 

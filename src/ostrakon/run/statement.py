@@ -17,9 +17,7 @@ from ostrakon.run.stages.votes import pair_map
 from ostrakon.statements.adjacency import SAME_SIZE
 from ostrakon.statements.statement import Protects, Statement, round_up, weak_remark
 from ostrakon.statements.versions import versions
-from ostrakon.students.additive import ADDITIVE
 from ostrakon.students.calibration import CalibratedStudent
-from ostrakon.students.quantity_student import SUMS
 from ostrakon.students.selection import Selection
 from ostrakon.votes import STEPS, IntArray
 
@@ -40,15 +38,18 @@ ENCODER_NOT_COVERED: dict[Protects, str] = {
 _MOSTLY_MISSING = 0.5
 
 _ONLY = {
-    ADDITIVE: "the student of runs without public rows",
-    SUMS: "ridge regression from released sums; its penalties (and thresholds of labels) were chosen on these alone",
+    "AdditiveLogistic": "the student of runs without public rows",
+    **dict.fromkeys(
+        ("QuantityRidge", "LabelRidge"),
+        "ridge regression from released sums; its penalties (and thresholds of labels) were chosen on these alone",
+    ),
 }
 
 
 def described(selection: Selection) -> str:
     """How the student was chosen, in words."""
     if not selection.agreement:
-        why = _ONLY.get(selection.chosen.name, "given by the operator")
+        why = _ONLY.get(type(selection.chosen.student).__name__, "given by the operator")
         return f"{selection.chosen.name}, {why}"
     tried = ", ".join(f"{name} {share:.1%}" for name, share in selection.agreement.items())
     kept, best = selection.agreement.get(selection.chosen.name, 0.0), max(selection.agreement.values())
@@ -69,7 +70,7 @@ def calibration_in_words(selection: Selection, *, labels: bool) -> dict[str, str
     student = selection.student
     if not isinstance(student, CalibratedStudent):
         # A temperature of 1 may have been chosen; without held-out counts none was tried.
-        alone = selection.chosen.name in _ONLY
+        alone = type(selection.chosen.student).__name__ in _ONLY
         untried = not alone and selection.likely is None and hasattr(student, "predict_proba")
         return {"probabilities": "the student's own, not calibrated"} if untried else {}
     source = "released answers that were held out" if labels else "released counts of held-out cells"

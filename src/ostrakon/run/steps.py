@@ -93,6 +93,8 @@ class FinishedRun:
         The account that paid for the run, as it is now; None without a ledger.
     quantity : Quantity or None
         The range of the target, if it is a number.
+    sample : DataFrame or array or None
+        Some public rows of a table, for pictures of the student; None if rows are no table of single columns.
     paid_by_owners : bool
         Whether the owners of a study pay, from ledgers of their own that nobody else sees.
     """
@@ -114,6 +116,7 @@ class FinishedRun:
     recipe: Mapping[str, Any] | None = None
     budget: Budget | None = None
     quantity: Quantity | None = None
+    sample: Any = None
     paid_by_owners: bool = False
 
     @property
@@ -204,15 +207,16 @@ def run_steps(
         with on_rows("public rows" if task.private.protects == "records" else "all rows"):
             view = storage.view(lambda: view_of(task.X_public, choice, seed=options.seed))
         queries = queries_of(view, plan.queries, strategy=options.query_strategy, seed=options.seed)
-        votes = collect_votes(context, plan, view, queries)
-        name_who_is_trusted(context)
         learning = Learning(
-            X_public=context.task.X_public,
+            X_public=task.X_public,
             view=view,
             student=options.student,
             seed=options.seed,
             objective=options.objective,
         )
+        learning.require_named(classes=plan.classes)
+        votes = collect_votes(context, plan, view, queries)
+        name_who_is_trusted(context)
         answers = draw_answers(context, plan, votes, queries, learning)
         say("Training the student")
         totals = known_totals(task.private, view, queries) if answers.counts is not None else None
@@ -316,6 +320,7 @@ def finish(
         recipe=recipe_of(plan, task, context.options, view),
         budget=context.budget,
         quantity=task.quantity,
+        sample=None if task.domain is not None else learning.sample(),
     )
 
 

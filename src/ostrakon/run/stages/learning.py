@@ -5,11 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from ostrakon.data.embeddings import groups
 from ostrakon.estimators.choices import is_images, make_student, takes_rows
+from ostrakon.features.rowwise import row_count, take_rows
 from ostrakon.options.options import ACCURACY, AUTO, is_auto
 from ostrakon.run.stages.features import View
+from ostrakon.students.additive_boosting import has_directions
 from ostrakon.students.candidates import image_candidates, table_candidates
 from ostrakon.students.selection import Candidate
+from ostrakon.validation import InvalidInput
+
+SAMPLE = 500
+"""Public rows at most that pictures of a student are computed from."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,6 +63,26 @@ class Learning:
             pool=len(self.view.public),
             seed=self.seed,
         )
+
+    def require_named(self, *, classes: int) -> None:
+        """Refuse a named student that does not fit the features or the number of classes, before noise is spent."""
+        if is_auto(self.student):
+            return
+        student = make_student(self.student, seed=self.seed, representation=self.view.representation)
+        if has_directions(student) and classes != 2:
+            raise InvalidInput(
+                f"increasing and decreasing must be left out unless there are two classes, got {classes} classes."
+            )
+
+    def sample(self) -> Any:
+        """Some public rows, evenly from all of them, with one column for each feature; None for other rows."""
+        X = self.X_public
+        if np.ndim(X) != 2 or self.view.representation.encoder is not None or hasattr(X, "tocsr"):
+            return None
+        if hasattr(X, "iloc") and groups(map(str, X.columns)):
+            return None
+        rows = row_count(X)
+        return take_rows(X, np.unique(np.linspace(0, rows - 1, SAMPLE).astype(np.int64)))
 
     @property
     def sees_images(self) -> bool:

@@ -1,0 +1,224 @@
+"""Pictures of what a student does with the columns of a table: importance, and the shapes of an additive one.
+
+Guarantee: a function of the released student and of public rows.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.inspection import permutation_importance
+
+from ostrakon.export.released import ReleasedQuantity, ReleasedStudent
+from ostrakon.report.charts import Bar, bar_chart
+from ostrakon.run.steps import FinishedRun
+from ostrakon.students.additive_boosting import is_additive
+from ostrakon.students.calibration import CalibratedStudent
+
+FloatArray = NDArray[np.float64]
+
+MOST_COLUMNS, SHOWN = 200, 12
+"""Columns of a table up to which importance is computed; columns that are shown, the most important first."""
+_ROWS = 20_000
+"""Public rows at most, times columns, that are shuffled."""
+_GRID, _WORDS = 40, 6
+"""Points of a curve; values of a column of words that are shown, the most frequent ones."""
+_LINES = 4
+"""Classes that a picture of a shape has lines for."""
+_LEAST = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Answers:
+    """What the student answers for typed public rows; in the form that scikit-learn asks of an estimator."""
+
+    student: Any
+    representation: Any
+    quantity: Any = None
+
+    @classmethod
+    def of(cls, released: Any) -> Self:
+        quantity = released.quantity if isinstance(released, ReleasedQuantity) else None
+        return cls(student=released.student, representation=released.representation, quantity=quantity)
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Nothing is learned."""
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """Probabilities, (rows, classes), or the quantity, (rows, 1)."""
+        seen = X if self.representation is None else np.asarray(self.representation.transform(X), np.float64)
+        if self.quantity is not None:
+            return np.asarray(self.quantity.values(self.student.predict(seen)))[:, None]
+        if hasattr(self.student, "predict_proba"):
+            return self.student.predict_proba(seen)
+        return (np.asarray(self.student.predict(seen))[:, None] == self.student.classes_).astype(float)
+
+
+def importances(outcome: FinishedRun) -> list[tuple[str, float]]:
+    """The mean change of the student's answers if a column is shuffled, by column, the largest first.
+
+    Changes of probabilities are half of the sum over classes; of several labels, the mean over labels. Empty for
+    images, texts, embeddings and more than `MOST_COLUMNS` columns.
+    """
+    sample = outcome.sample
+    if sample is None or not 1 <= sample.shape[1] <= MOST_COLUMNS or len(sample) < 2:
+        return []
+    rows = sample[: max(_ROWS // sample.shape[1], 50)]
+    answers = _Answers.of(outcome.student)
+    several = outcome.several
+
+    def unchanged(student: _Answers, X: Any, y: FloatArray) -> float:
+        away = np.abs(student.predict(X) - y)
+        return -float(away.mean() if several or y.shape[1] == 1 else away.sum(axis=1).mean() / 2)
+
+    own = answers.predict(rows)
+    estimator: Any = answers
+    changes = permutation_importance(estimator, rows, own, scoring=unchanged, n_repeats=2, random_state=0)
+    means: FloatArray = changes["importances_mean"]
+    order = np.argsort(-means, kind="stable")
+    return [(_names(sample)[at], float(means[at])) for at in order]
+
+
+def importance_chart(ranked: Sequence[tuple[str, float]], outcome: FinishedRun) -> str:
+    """The columns whose values matter most to the student, as an HTML figure; empty without any."""
+    if not ranked:
+        return ""
+    most = max(ranked[0][1], 1e-12)
+    points = outcome.quantity is None
+    bars = [
+        Bar(name=name, share=change / most, value=f"{100 * change:.1f}" if points else f"{change:.4g}")
+        for name, change in ranked[:SHOWN]
+    ]
+    what = "probabilities, in points," if points else "estimate"
+    more = f"; the {SHOWN} of {len(ranked)} with the largest change" if len(ranked) > SHOWN else ""
+    title = f"What the student uses: mean change of its {what} if a column is shuffled among public rows{more}"
+    note = (
+        "It is about the student, not about the truth: public rows have no labels. Columns that say the same share "
+        "their importance."
+    )
+    return bar_chart(title, bars, note=note)
+
+
+def shape_charts(ranked: Sequence[tuple[str, float]], outcome: FinishedRun) -> str:
+    """The function of each column of an additive student, as HTML figures; empty for other students."""
+    student = outcome.student
+    inner = getattr(student, "student", None)
+    inner = inner.student if isinstance(inner, CalibratedStudent) else inner
+    if not ranked or not isinstance(student, ReleasedStudent) or not is_additive(inner):
+        return ""
+    answers, names = _Answers.of(student), _names(outcome.sample)
+    classes = [str(label) for label in student.classes_]
+    if len(classes) < 2:
+        return ""
+    tiles = [
+        _shape(answers, outcome.sample, names.index(name), name, classes) for name, change in ranked[:SHOWN] if change
+    ]
+    of = f"the log-odds of {classes[1]!r}" if len(classes) == 2 else "the logarithm of each class's probability"
+    lines = "" if len(classes) == 2 else f" Lines: {', '.join(classes[:_LINES])}, from dark to light."
+    note = (
+        f"The student adds up one function of each column; a picture shows what the column adds to {of}, on the "
+        f"public range (middle 98%), 0 being the mean over public rows.{lines}"
+    )
+    return (
+        f"<figure>\n<figcaption><strong>Shapes of the additive student</strong><br>{html.escape(note)}</figcaption>\n"
+        f'<ul class="shapes">\n{"".join(tiles)}</ul>\n</figure>\n'
+    )
+
+
+def _names(sample: Any) -> list[str]:
+    if hasattr(sample, "columns"):
+        return [str(name) for name in sample.columns]
+    return [f"column {number}" for number in range(sample.shape[1])]
+
+
+def _shape(answers: _Answers, sample: Any, at: int, name: str, classes: Sequence[str]) -> str:
+    """One picture: what the column adds at points of its public range, or for its most frequent words."""
+    table = sample if hasattr(sample, "iloc") else pd.DataFrame(np.asarray(sample))
+    column = table.iloc[:, at]
+    numbers = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    known = column.dropna()
+    if not len(known):
+        return ""
+    if numbers or pd.api.types.is_datetime64_any_dtype(column):
+        points = pd.Series(np.sort(known.to_numpy())[_ranks(len(known))])
+        numbers = True
+    else:
+        points = pd.Series(known.value_counts().index[:_WORDS])
+    rows = pd.concat([table.iloc[[0] * len(points)]], ignore_index=True)
+    rows.isetitem(at, pd.Series(points.to_numpy(), dtype=column.dtype))
+    drawn, mean = _added(answers, rows, sample), _added(answers, _of_column(table, at), sample).mean(axis=0)
+    return _picture(name, points, drawn - mean, numbers=numbers, classes=classes)
+
+
+def _ranks(number: int) -> NDArray[np.int64]:
+    return np.unique(np.linspace(0.01 * (number - 1), 0.99 * (number - 1), _GRID).round().astype(np.int64))
+
+
+def _of_column(table: Any, at: int) -> Any:
+    """The first row, again and again, with every value of one column."""
+    rows = pd.concat([table.iloc[[0] * len(table)]], ignore_index=True)
+    rows.isetitem(at, table.iloc[:, at].reset_index(drop=True))
+    return rows
+
+
+def _added(answers: _Answers, rows: Any, sample: Any) -> FloatArray:
+    """The scores of rows, (rows, lines): log-odds of the second of two classes, else centred logarithms."""
+    likely = answers.predict(rows if hasattr(sample, "iloc") else rows.to_numpy())
+    logs = np.log(np.maximum(likely, _LEAST))
+    if logs.shape[1] == 2:
+        return logs[:, [1]] - logs[:, [0]]
+    return (logs - logs.mean(axis=1, keepdims=True))[:, :_LINES]
+
+
+_WIDE, _HIGH, _LEFT, _LOW = 230, 120, 44, 22
+
+
+def _picture(name: str, points: Any, drawn: FloatArray, *, numbers: bool, classes: Sequence[str]) -> str:
+    """A tile with a curve over numbers, or with dots over words."""
+    low, high = min(float(drawn.min()), 0.0), max(float(drawn.max()), 0.0)
+    room = max(high - low, 1e-9)
+    if numbers:
+        values = pd.to_numeric(points).to_numpy(np.float64)
+        shares = (values - values[0]) / max(float(values[-1] - values[0]), 1e-12)
+        ends = [points.iloc[0], points.iloc[-1]]
+        said = [f"{end:.4g}" if isinstance(end, int | float | np.number) else str(end)[:10] for end in ends]
+        labels = [(0.0, said[0], "start"), (1.0, said[1], "end")]
+    else:
+        shares = (np.arange(len(points)) + 0.5) / len(points)
+        labels = [(share, str(word)[:8], "middle") for share, word in zip(shares, points, strict=True)]
+    across = _LEFT + shares * (_WIDE - _LEFT - 8)
+    parts = [f'<path d="M{_LEFT} {_down(0.0, low, room):.1f}H{_WIDE - 8}"/>']
+    for level in (low, high):
+        if abs(level) > 0.02 * room:
+            parts.append(
+                f'<text x="{_LEFT - 4}" y="{_down(level, low, room) + 4:.1f}" text-anchor="end">{level:.2g}</text>'
+            )
+    for number, line in enumerate(drawn.T):
+        dots = [(x, _down(float(y), low, room)) for x, y in zip(across, line, strict=True)]
+        shade = f'style="opacity: {1 - 0.22 * number:.2f}"'
+        if numbers:
+            joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in dots)
+            parts.append(f'<polyline points="{joined}" {shade}/>')
+        else:
+            parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" {shade}/>' for x, y in dots]
+    step = (_WIDE - _LEFT - 8) / max(len(labels), 1)
+    for share, said, anchor in labels:
+        x = _LEFT + share * (_WIDE - _LEFT - 8)
+        size = "" if step > 60 or numbers else ' style="font-size: 8px"'
+        parts.append(f'<text x="{x:.1f}" y="{_HIGH - 5}" text-anchor="{anchor}"{size}>{html.escape(said)}</text>')
+    title = html.escape(name)
+    return (
+        f'<li><span>{title}</span><svg class="curve" viewBox="0 0 {_WIDE} {_HIGH}" role="img" '
+        f'aria-label="what {title} adds">{"".join(parts)}</svg></li>\n'
+    )
+
+
+def _down(value: float, low: float, room: float) -> float:
+    return 8 + (_HIGH - _LOW - 16) * (1 - (value - low) / room)

@@ -1,0 +1,101 @@
+"""The additive student of runs with public rows: boosted trees of one feature each, with known directions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from ostrakon.features.tables import TableFeatures
+from ostrakon.students.additive import ADDITIVE
+from ostrakon.students.noisy_counts import NoisyCountStudent
+from ostrakon.students.sklearn_student import SklearnStudent
+from ostrakon.validation import InvalidInput
+
+_INTERACTIONS = "no_interactions"
+_ROUNDS = 3
+
+
+def additive_student(
+    representation: Any, *, seed: int | None, counts: bool, increasing: Any = (), decreasing: Any = ()
+) -> Any:
+    """An unfitted additive student: its log-odds are a sum of one function of each column.
+
+    Parameters
+    ----------
+    representation : Representation or "auto"
+        Features of tables; "auto" if they are not known yet.
+    seed : int, optional
+    counts : bool
+        Whether it learns from noisy counts, else from labels.
+    increasing, decreasing : str or sequence of str
+        Columns of numbers with which the probability of the second class may only grow, or only fall.
+
+    Raises
+    ------
+    InvalidInput
+        For columns that are not numbers of the public table, a column in both directions, and other features.
+
+    Notes
+    -----
+    scikit-learn's histogram boosting, without interactions. Guarantee: as of `NoisyCountStudent`.
+    """
+    directions = _directions(increasing, decreasing)
+    monotonic: Any = None
+    if not isinstance(representation, str):
+        table = representation.transformer
+        if not isinstance(table, TableFeatures):
+            raise InvalidInput(f"student {ADDITIVE} needs the columns of a table, got {type(table).__name__}.")
+        if directions:
+            monotonic = np.zeros(representation.features, np.int64)
+            for name, direction in directions.items():
+                monotonic[_features_of(table, name, representation.features)] = direction
+    trees = HistGradientBoostingClassifier(
+        max_iter=100,
+        max_leaf_nodes=4,
+        min_samples_leaf=10,
+        max_bins=32,
+        interaction_cst=_INTERACTIONS,
+        monotonic_cst=monotonic,
+    )
+    if counts:
+        return NoisyCountStudent(trees, representation="raw", rounds=_ROUNDS, random_state=seed)
+    return SklearnStudent(trees, random_state=seed)
+
+
+def is_additive(student: Any) -> bool:
+    """Whether a student was made by `additive_student`."""
+    return getattr(getattr(student, "estimator", None), "interaction_cst", None) == _INTERACTIONS
+
+
+def has_directions(student: Any) -> bool:
+    """Whether some of its columns may only have one direction, for which it must have two classes."""
+    return is_additive(student) and student.estimator.monotonic_cst is not None
+
+
+def _directions(increasing: Any, decreasing: Any) -> dict[str, int]:
+    """1 or -1 for each column."""
+    directions: dict[str, int] = {}
+    for option, given, direction in (("increasing", increasing, 1), ("decreasing", decreasing, -1)):
+        names: Sequence[Any] = [given] if isinstance(given, str) else given
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+            raise InvalidInput(f"{option} must be the name of a column or a list of names, got {given!r}.")
+        for name in names:
+            if name in directions:
+                raise InvalidInput(f"increasing and decreasing must name a column once, got {name!r} twice.")
+            directions[name] = direction
+    return directions
+
+
+def _features_of(table: TableFeatures, name: str, features: int) -> list[int]:
+    """The two features of a column of numbers, its value and its rank: both grow with it."""
+    numbers = [str(column) for column in table.numbers_]
+    if name not in numbers:
+        raise InvalidInput(
+            f"increasing and decreasing must be columns of numbers ({', '.join(numbers) or 'there are none'}), got "
+            f"{name!r}."
+        )
+    at = features - 2 * len(numbers) + numbers.index(name)
+    return [at, at + len(numbers)]
