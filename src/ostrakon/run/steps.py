@@ -94,7 +94,7 @@ class FinishedRun:
     quantity : Quantity or None
         The range of the target, if it is a number.
     sample : DataFrame or array or None
-        Some public rows of a table, for pictures of the student; None if rows are no table of single columns.
+        Some public rows of a table, for pictures of the student; None for rows of other kinds.
     paid_by_owners : bool
         Whether the owners of a study pay, from ledgers of their own that nobody else sees.
     """
