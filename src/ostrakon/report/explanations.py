@@ -80,7 +80,7 @@ def importances(outcome: FinishedRun) -> list[tuple[str, float]]:
 
     own = answers.predict(rows)
     estimator: Any = answers
-    changes = permutation_importance(estimator, rows, own, scoring=unchanged, n_repeats=2, random_state=0)
+    changes: Any = permutation_importance(estimator, rows, own, scoring=unchanged, n_repeats=2, random_state=0)
     means: FloatArray = changes["importances_mean"]
     order = np.argsort(-means, kind="stable")
     return [(_names(sample)[at], float(means[at])) for at in order]
@@ -152,7 +152,7 @@ def _shape(answers: _Answers, sample: Any, at: int, name: str, classes: Sequence
     else:
         points = pd.Series(known.value_counts().index[:_WORDS])
     rows = pd.concat([table.iloc[[0] * len(points)]], ignore_index=True)
-    rows.isetitem(at, pd.Series(points.to_numpy(), dtype=column.dtype))
+    rows.isetitem(at, points.tolist())
     drawn, mean = _added(answers, rows, sample), _added(answers, _of_column(table, at), sample).mean(axis=0)
     return _picture(name, points, drawn - mean, numbers=numbers, classes=classes)
 
