@@ -12,10 +12,11 @@ import pytest
 from cases import CASES, Case, missing
 from histograms import all_votes, divergences, hockey_stick, neighbouring_rows
 from scipy.special import log_ndtr
-from scipy.stats import chi2
+from scipy.stats import chi2, gumbel_r, laplace, norm
 
 from ostrakon.accounting.composition.run import run_epsilon
 from ostrakon.mechanisms import MECHANISMS, NO_ANSWER, GNMax, Mechanism, StatefulMechanism
+from ostrakon.mechanisms.base import NoisyArgmax
 from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
 from ostrakon.mechanisms.rdp import rdp_of_bounded_range
 from ostrakon.noise import secure_rng
@@ -150,6 +151,63 @@ def test_enumeration_finds_a_curve_that_is_too_low():
         for mechanism, p, q in small_laws(case, teachers=8, classes=2, abstentions=False)
     )
     assert 0.6 < found <= 1
+
+
+NOISES = {
+    "gaussian": lambda scale: norm(scale=scale),
+    "laplace": lambda scale: laplace(scale=scale),
+    "gumbel": lambda scale: gumbel_r(scale=scale),
+}
+
+
+def law_of(form: NoisyArgmax, votes: Votes) -> np.ndarray:
+    """The probabilities of every outcome that a form describes, by plain sums over the noise of the winner."""
+    noise = NOISES[form.noise](form.scale)
+    # Half steps around the kinks of Laplace noise, far enough for its tails.
+    x, step = np.linspace(-150, 250, 400_001, retstep=True)
+    chances = np.zeros((votes.queries, votes.classes + 1))
+    for query, counts in enumerate(votes.counts):
+        below = np.array([noise.cdf(x - count) for count in counts])
+        for label, count in enumerate(counts):
+            others = np.delete(below, label, axis=0).prod(axis=0)
+            chances[query, label] = (noise.pdf(x - count) * others).sum() * step
+    test = form.threshold_test
+    if test is not None:
+        scores = votes.counts - (0 if test.offsets is None else test.offsets)
+        passes = NOISES[test.noise](test.scale).sf(test.threshold - scores.max(axis=1))
+        chances *= passes[:, None]
+        chances[:, -1] = 1 - passes
+    return chances
+
+
+def require_described(mechanism: Mechanism, votes: Votes) -> None:
+    form = mechanism.noisy_argmax(votes)
+    if form is not None:
+        found = np.exp(mechanism.log_probabilities(votes))
+        np.testing.assert_allclose(law_of(form, votes), found, rtol=1e-4, atol=1e-7)
+
+
+@every
+def test_the_form_that_prices_rest_on_has_the_outcome_law(case: Case):
+    votes = case.votes(np.array([[9, 4, 3, 0], [6, 5, 3, 2], [4, 4, 4, 4], [16, 0, 0, 0]]))
+    mechanism = case.build(votes)
+    for width in (0.7, 3.0):
+        noise = {name: width if name.startswith("sigma") else 1 / width for name in noise_of(case, mechanism)}
+        threshold = {"threshold": 6.0} if "threshold" in case.parameters else {}
+        require_described(dataclasses.replace(mechanism, **noise, **threshold), votes)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Wider(GNMax):
+    """It describes noise that is 2% larger than its own: its exact cost would be too low."""
+
+    def noisy_argmax(self, votes: Votes) -> NoisyArgmax:
+        return NoisyArgmax(noise="gaussian", scale=1.02 * self.sigma2)
+
+
+def test_a_form_of_two_percent_more_noise_is_refused():
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        require_described(Wider(sigma2=3.0), Votes([[9, 4, 3, 0]]))
 
 
 @every
