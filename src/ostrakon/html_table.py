@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from html import escape
 
 
 def html_table(title: str, rows: Iterable[tuple[str, object]], *, note: str = "") -> str:
-    """A table of two columns with a caption; every text is escaped.
+    """A table of two columns with a caption; every text is escaped. note: what is in `backticks` is shown as code.
 
     >>> html_table("Cost", [("epsilon", "<1")])
     '<table><caption>Cost</caption><tr><th scope="row">epsilon</th><td>&lt;1</td></tr></table>'
     """
     cells = "".join(f'<tr><th scope="row">{escape(str(a))}</th><td>{escape(str(b))}</td></tr>' for a, b in rows)
-    below = f"<p>{escape(note)}</p>" if note else ""
+    below = re.sub("`([^`]+)`", r"<code>\1</code>", f"<p>{escape(note)}</p>") if note else ""
     return f"<table><caption>{escape(title)}</caption>{cells}</table>{below}"

@@ -76,14 +76,20 @@ class Outlook:
         )
 
     def _repr_html_(self) -> str:
-        rows = [
-            (
-                f"epsilon {offer.epsilon:g}, {offer.mechanism}",
-                offer.refusal if offer.plan is None else f"{offer.plan.queries} queries",
-            )
-            for offer in self.offers
-        ]
+        rows = [(f"epsilon {offer.epsilon:g}, {offer.mechanism}", self._in_words(offer)) for offer in self.offers]
         return html_table("What an epsilon buys", rows, note=self.basis)
+
+    def _in_words(self, offer: Offer) -> str:
+        if offer.plan is None:
+            return offer.refusal or ""
+        words = [f"{offer.plan.queries} queries"]
+        for one in () if self.rehearsal is None else self.rehearsal.forecasts:
+            if (one.epsilon, one.mechanism) == (offer.epsilon, offer.mechanism):
+                low, high = one.interval()
+                words.append(f"accuracy {one.accuracy:.1%} (one run in 95% of cases {low:.0%} to {high:.0%})")
+        if offer.odds is not None:
+            words.append(f"an attacker is right at most {offer.odds:.1%} of the time")
+        return "; ".join(words)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, finite numbers only."""
