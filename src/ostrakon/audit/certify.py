@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
-from ostrakon.accounting.data_independent.worst_case import worst_case_of
+from ostrakon.accounting.data_independent.worst_case import worst_case_at
 from ostrakon.audit.runs import for_rows
 from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.validation import InvalidInput, fraction, non_negative, whole
@@ -85,7 +85,8 @@ class Claims:
         if law is None:
             raise InvalidInput("claimed must be given for a function that is not a mechanism of ostrakon, got None.")
         deltas = (delta, *(other for other in _OTHER_DELTAS if other > delta))
-        return cls(levels=tuple((level, _claimed(law, votes, level)) for level in deltas))
+        claimed = _claimed(law, votes, delta)
+        return cls(levels=tuple((level, claimed(level)) for level in deltas))
 
     @property
     def epsilon(self) -> float:
@@ -106,9 +107,17 @@ class Claims:
         return np.max(excesses, axis=0), deltas[np.argmax(excesses, axis=0)]
 
 
-def _claimed(law: Mechanism, votes: Votes, delta: float) -> float:
-    # The paper's claim, if it differs from what holds.
-    paper = law.claimed_epsilon(queries=votes.queries, delta=delta)
-    if paper is not None:
-        return paper
-    return worst_case_of(votes, for_rows(law, 1), delta=delta).epsilon
+def _claimed(law: Mechanism, votes: Votes, delta: float) -> Callable[[float], float]:
+    """The claimed epsilon as a function of delta: the papers' claim, if it differs from what holds."""
+    if law.claimed_epsilon(queries=votes.queries, delta=delta) is not None:
+        return lambda level: cast(float, law.claimed_epsilon(queries=votes.queries, delta=level))
+    at = worst_case_at(
+        for_rows(law, 1),
+        queries=votes.queries,
+        teachers=votes.teachers,
+        classes=votes.classes if votes.classes_are_public else None,
+        abstentions=votes.abstentions,
+        adaptive=True,
+        around=delta,
+    )
+    return lambda level: at(level).epsilon

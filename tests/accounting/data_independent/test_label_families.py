@@ -103,6 +103,35 @@ def test_laplace_labels_of_many_classes_cost_a_ledger_little_more_than_two() -> 
     assert (ten[:2] < 0.28 * 100 * rdp_of_pure_dp(orders[:2], 0.1)).all()
 
 
+@pytest.mark.parametrize("classes", [2, 3, 10])
+@pytest.mark.parametrize(
+    "mechanism",
+    [PermuteAndFlip(epsilon_per_query=0.1), ScreenedExponential(threshold=150, sigma1=25, epsilon_per_query=0.1)],
+    ids=lambda x: x.name,
+)
+def test_a_renyi_curve_that_is_two_percent_smaller_is_refuted(mechanism: Mechanism, classes: int) -> None:
+    orders, sizes = np.array([2.0, 4.0, 8.0]), {"teachers": 250, "classes": classes}
+    curve = worst_case_curve(mechanism, orders, queries=100, **sizes).values
+    first, second = (n.ravel() for n in np.mgrid[1:251, 0:251])
+    # Votes for up to three classes, by the mechanism's own law: no curve can be below them.
+    possible = first + second <= 250 if classes > 2 else first + second == 250
+    first, second = first[possible], second[possible]
+    counts = np.zeros((len(first), classes), dtype=np.int64)
+    counts[:, 0], counts[:, 1] = first, second
+    counts[:, -1] += 250 - first - second
+    moved = counts.copy()
+    moved[:, 0] -= 1
+    moved[:, 1] += 1
+    log_p, log_q = (mechanism.log_probabilities(Votes(n)) for n in (counts, moved))
+    floor = np.zeros(len(orders))
+    for a, b in ((log_p, log_q), (log_q, log_p)):
+        a, b = np.maximum(a, -1e300), np.where(a > -np.inf, b, 0.0)
+        floor = np.maximum(floor, [np.exp(o * a + (1 - o) * b).sum(axis=1).max() for o in orders])
+    floor = 100 * np.log(floor) / (orders - 1)
+    assert (floor <= curve * (1 + 1e-12)).all()
+    assert (floor > 0.98 * curve).all()
+
+
 @pytest.mark.parametrize("noise", ["laplace", "exponential"])
 def test_laws_given_the_hidden_count_in_many_digits(noise: Literal["laplace", "exponential"]) -> None:
     # A cell of S between grid points is covered by the chord and the charged error.

@@ -12,6 +12,7 @@ from scipy.special import ndtr
 
 from ostrakon.accounting.composition.adaptive import RELATIVE_ERROR, Family, Grid, Profile, compose_adaptively
 from ostrakon.accounting.data_independent.checked_labels import compose_labels
+from ostrakon.accounting.data_independent.cover import charged
 from ostrakon.accounting.data_independent.label_families import label_family
 from ostrakon.accounting.data_independent.noisy_max import answer_law
 from ostrakon.accounting.data_independent.supremum import two_class_law
@@ -245,11 +246,14 @@ def label_costs(
     mechanism: Mechanism, orders: FloatArray, *, queries: int, teachers: int | None, classes: int | None,
     abstentions: bool,
 ) -> FloatArray:  # fmt: skip
-    """The Rényi curve of labels under noise that is not Gaussian, shape (orders,); inf where no family applies.
+    """The Rényi curve of labels, shape (orders,); inf where no family applies: Gaussian noise, three classes and more.
 
     Parameters and guarantee are those of `worst_case_curve`. Source: docs/adaptive.md.
     """
     family = None
-    if classes is not None and _labels_alone(mechanism):
+    if classes == 2 and teachers is not None and not abstentions:
+        exact = two_class_family(mechanism, teachers=teachers)
+        family = None if exact is None else charged(exact, RELATIVE_ERROR)
+    elif classes is not None and _labels_alone(mechanism):
         family = label_family(mechanism, teachers=teachers, classes=classes, abstentions=abstentions, close=True)
     return np.full(len(orders), np.inf) if family is None else renyi_costs(family, orders, steps=queries)

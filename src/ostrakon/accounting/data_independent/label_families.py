@@ -33,7 +33,7 @@ _LAW_ERROR = 1e-10
 _SHARES = (0.002, 0.005, 0.012, 0.03)
 """Shares of randomized response in a cover: the first that keeps few enough pairs."""
 
-_MOST_KEPT, _MOST_KEPT_CLOSE = 600, 3000
+_MOST_KEPT, _MOST_KEPT_CLOSE = 1000, 3000
 
 
 @functools.lru_cache(maxsize=64)
@@ -114,32 +114,35 @@ def _screened(
     """Pairs with the outcomes (refused, two ends, other class), by top count."""
     teachers = len(answer) - 1
     for top in range(1, teachers + 1):
-        others = np.exp(-half * max(2 * top - teachers, 0)) + (classes - 2) * math.exp(-half * top)
-        likely = 1 / (1 + others)
+        # Rounded down: the chances that any label but i and j wins at least, and that i wins at least.
+        weights = 1 + math.exp(-half * max(2 * top - teachers, 0)) + (classes - 2) * math.exp(-half * top)
+        others, likely = (1 - 1e-12) * (classes - 2) * math.exp(-half * top) / weights, (1 - 1e-12) / weights
         most = 0.0
         if 2 * top > teachers:
-            most = min(0.0, math.log(likely * math.exp(-half) + (1 - likely) * math.exp(half)) + 1e-12)
-        p, q = _bounded_range(half, -half, max(most, -half + 1e-9 * half), _SCREENED_CELLS)
-        yield _checked(p, q, np.zeros(len(p)), np.zeros(len(p)), answer, refuse, top, top - 1)
+            most = min(0.0, math.log1p(likely * math.expm1(-half) + (1 - likely - others) * math.expm1(half)) + 1e-12)
+        else:
+            others = 0.0
+        yield _with_others(half, others, most, answer, refuse, top, top - 1)
     middle = (teachers + 1) // 2
     p, q = _bounded_range(half, -half, half, _SCREENED_CELLS)
     yield _checked(p, q, np.zeros(len(p)), np.zeros(len(p)), answer, refuse, middle, middle)
     for top in range(middle + 1, teachers + 1):
-        yield _third_class(half, answer, refuse, top)
+        # Another class has the top count, a majority.
+        chance = (1 - 1e-12) / (1 + math.exp(-half * (2 * top - teachers)) + math.exp(-half * top))
+        yield _with_others(half, chance, math.log1p((1 - chance) * math.expm1(half)), answer, refuse, top, top)
 
 
-def _third_class(half: float, answer: FloatArray, refuse: FloatArray, top: int) -> tuple[FloatArray, FloatArray]:
-    """Pairs where another class has the top count, a majority."""
-    teachers = len(answer) - 1
-    # Rounded down.
-    chance = (1 - 1e-12) / (1 + math.exp(-half * (2 * top - teachers)) + math.exp(-half * top))
-    first, last = (math.log1p((1 - chance) * math.expm1(x)) for x in (-half, half))
-    edges = np.linspace(first, last, _SCREENED_CELLS // 2 + 1)
+def _with_others(
+    half: float, chance: float, most: float, answer: FloatArray, refuse: FloatArray, top: int, next_top: int
+) -> tuple[FloatArray, FloatArray]:
+    """Pairs where other classes win with at least the given chance, and ln Z is at most `most`."""
+    least = math.log1p((1 - chance) * math.expm1(-half))
+    edges = np.linspace(least, max(most, least + 1e-9 * half), _SCREENED_CELLS // 2 + 1)
     low, high = (np.tile(x, 2) for x in (-half - edges[1:], half - edges[:-1]))
     at = -np.concatenate([edges[:-1], edges[1:]])
     others = np.full(len(at), chance)
     p, q = _two_ends(low, high, others, at)
-    return _checked(p, q, others, others * np.exp(at), answer, refuse, top, top)
+    return _checked(p, q, others, others * np.exp(at), answer, refuse, top, next_top)
 
 
 def _checked(
