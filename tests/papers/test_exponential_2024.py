@@ -34,8 +34,8 @@ def test_figure_6_screening_costs_less_at_equal_answers(mnist, answers: int):
     exact = {name: cost[2] for name, cost in found.items()}
     assert exact["screening"] < min(exact["exponential"], exact["Laplace"])
     assert all(exact[name] < published[name] for name in ("exponential", "Laplace"))
-    # In the worst case a refused query costs, too.
-    assert found["screening"][3] > found["exponential"][3]
+    # In the worst case, too: where most votes are refused unless a majority agrees, other labels seldom win.
+    assert found["screening"][3] < min(found["exponential"][3], found["Laplace"][3])
 
 
 def test_equations_13_to_16():

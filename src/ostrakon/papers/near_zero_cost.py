@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ostrakon.accounting.data_dependent.exact import exact_curve
-from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.data_independent.worst_case import worst_case_of
 from ostrakon.accounting.rdp import DEFAULT_ORDERS
 from ostrakon.mechanisms import LNMax, Mechanism
 from ostrakon.mechanisms.contrib.immutable import Immutable
@@ -51,7 +51,7 @@ def tables(data: Path | None) -> list[Table]:
             continue
         claimed = mechanism.claimed_epsilon(queries=votes.queries, delta=DELTA) if mechanism.warning else None
         local, _ = exact_curve(votes, mechanism, DEFAULT_ORDERS).epsilon(delta=DELTA)
-        true = worst_case(mechanism, queries=votes.queries, delta=DELTA).epsilon
+        true = worst_case_of(votes, mechanism, delta=DELTA, adaptive=True).epsilon
         rows.append((*cells, claimed, local, true))
     columns = (
         "mechanism",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ostrakon.accounting.data_dependent.exact import exact_curve
-from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.data_independent.worst_case import worst_case_of
 from ostrakon.accounting.published.bounds import published_curve
 from ostrakon.accounting.rdp import DEFAULT_ORDERS
 from ostrakon.mechanisms import LNMax, Mechanism
@@ -102,7 +102,7 @@ def _epsilons(votes: Votes, mechanism: Mechanism | None) -> tuple[float | None, 
     """(as the papers claim, exact data-dependent, worst case); infinite without noise."""
     if mechanism is None:
         return None, None, None
-    true = worst_case(mechanism, queries=votes.queries, delta=DELTA).epsilon
+    true = worst_case_of(votes, mechanism, delta=DELTA, adaptive=True).epsilon
     if isinstance(mechanism, Immutable):
         # Its law is cut off at leads of a thousand noise scales: an exact cost from it would be too small.
         return mechanism.claimed_epsilon(queries=votes.queries, delta=DELTA), None, true
