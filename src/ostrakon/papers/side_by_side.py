@@ -44,7 +44,8 @@ def priced(
     bound = published_curve(votes, mechanism, orders)
     exact = exact_curve(votes, mechanism, DEFAULT_ORDERS)
     guarantee, capped = (
-        worst_case_of(votes, mechanism, delta=delta, max_answers=cap, adaptive=True).epsilon for cap in (None, max_answers)
+        worst_case_of(votes, mechanism, delta=delta, max_answers=cap, adaptive=True).epsilon
+        for cap in (None, max_answers)
     )
     return (
         printed,
