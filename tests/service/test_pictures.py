@@ -104,7 +104,7 @@ def broken():
     ("row", "sentence"),
     [
         ({"image": "not base64!"}, "Row 1: image must be text in base64, got 'not base64!'"),
-        ({"image": ""}, "PNG or JPEG file of at most 4194304 pixels, got 0 bytes"),
+        ({"image": ""}, "PNG or JPEG file of at most 4194304 pixels and 100 scans, got 0 bytes"),
         ({"image": 7}, "Row 1: image must be a PNG or JPEG file in base64, got 7"),
         ({"image": None}, "Row 1: image must be a PNG or JPEG file in base64, got None"),
         ({"image": broken()}, "PNG or JPEG file of at most"),
@@ -137,6 +137,18 @@ def test_a_large_picture_is_refused_before_it_is_decoded():
         read_picture(held.getvalue(), shape=(8, 8), most_pixels=1000)
     assert tracemalloc.get_traced_memory()[1] < 2**20
     tracemalloc.stop()
+
+
+def test_a_picture_with_many_scans_is_refused_before_it_is_decoded():
+    content = base64.b64decode(encoded(Image.new("L", (64, 64)), "JPEG", progressive=True))
+    end, last = content[-2:], content[content.rindex(b"\xff\xda") : -2]
+    for more in (50, 200):
+        many = content[:-2] + last * more + end
+        if more < 100:
+            assert read_picture(many, shape=(8, 8), most_pixels=10**4).shape == (8, 8)
+            continue
+        with pytest.raises(InvalidInput, match="A picture must be"):
+            read_picture(many, shape=(8, 8), most_pixels=10**4)
 
 
 @pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "P", "I;16"])

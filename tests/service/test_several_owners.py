@@ -161,6 +161,39 @@ def test_without_an_owner_nothing_is_drawn_and_it_goes_on_when_it_is_back(consor
     assert len(consortium.spends("north")) == paid
 
 
+def test_rows_that_others_counted_while_an_owner_was_away_do_not_stop_the_service(consortium, ask, rows, monkeypatch):
+    consortium.open_south()
+    north = consortium.open_north()
+    ask(north, rows(1))
+    paid = len(consortium.spends("south"))
+    votes = desk.RemoteOwner.votes
+
+    def lost(*given):
+        votes(*given)
+        raise InvalidInput("the answer was lost")
+
+    monkeypatch.setattr(desk.RemoteOwner, "votes", lost)
+    for start in range(10, 30, 5):
+        with pytest.raises(InvalidInput, match="lost"):
+            ask(north, rows(3, start=start))
+    monkeypatch.setattr(desk.RemoteOwner, "votes", votes)
+    assert set(ask(north, rows(3, start=50))) <= {-1, 0, 1}
+    assert len(consortium.spends("south")) == len(consortium.spends("north")) == paid + 1
+
+
+@pytest.mark.parametrize("teachers", [1, 29])
+def test_terms_with_fewer_teachers_than_vote_are_refused_before_a_vote_leaves(consortium, teachers):
+    consortium.open_south()
+    owner, paid = consortium.south.owner, len(consortium.spends("south"))
+    # With one teacher and this threshold a block would be free.
+    terms = desk.Terms(**{**NOISE, "threshold": 1000.0}, teachers=teachers, queries=4, answers=2)
+    with pytest.raises(InvalidInput, match=r"teachers must be .*30"):
+        owner.votes("a", terms, np.asarray(consortium.south._view.public)[:1])
+    with pytest.raises(InvalidInput, match=r"teachers must be .*30"):
+        owner.blocks_left(terms)
+    assert len(consortium.spends("south")) == paid
+
+
 def test_an_owner_that_starts_again_is_paid_again(consortium, ask, rows):
     consortium.open_south()
     north = consortium.open_north()

@@ -23,6 +23,8 @@ _ARRAYS = (".npz", ".npy")
 _X, _Y = ("X", "x", "images"), ("y", "labels")
 _ORIENTATION = 0x0112
 """The EXIF tag that says how a picture is to be turned."""
+_JPEG, _SCAN, _MOST_SCANS = b"\xff\xd8", b"\xff\xda", 100
+"""How a JPEG and each of its scans begin. Each scan passes over all pixels, however few bytes it has."""
 _MOST_PIXELS = 256
 """The longer side of pictures of several sizes, at most."""
 
@@ -108,7 +110,7 @@ def read_picture(content: bytes, *, shape: tuple[int, ...], most_pixels: int) ->
     Raises
     ------
     InvalidInput
-        If it is damaged, too large, or of another format.
+        If it is damaged, too large, of too many scans, or of another format.
     """
     first = len(shape) == 3 and shape[0] in (1, 3) and shape[2] not in (1, 3)
     height, width, *colours = (*shape[1:], shape[0]) if first else shape
@@ -117,8 +119,8 @@ def read_picture(content: bytes, *, shape: tuple[int, ...], most_pixels: int) ->
         picture = form.received(content, most_pixels)
     except Exception as error:  # a damaged file raises what its decoder raises
         raise InvalidInput(
-            f"A picture must be a PNG or JPEG file of at most {most_pixels} pixels, got {len(content)} bytes that "
-            f"are not ({type(error).__name__})."
+            f"A picture must be a PNG or JPEG file of at most {most_pixels} pixels and {_MOST_SCANS} scans, got "
+            f"{len(content)} bytes that are not ({type(error).__name__})."
         ) from None
     picture = picture[..., None] if colours == [1] else picture
     return np.moveaxis(picture, -1, 0) if first else picture
@@ -171,6 +173,8 @@ class _Form:
 
     def received(self, content: bytes, most_pixels: int) -> NDArray[Any]:
         """A PNG or JPEG picture in this form. Errors: any, for another format, a damaged file or more pixels."""
+        if content.startswith(_JPEG) and content.count(_SCAN) > _MOST_SCANS:
+            raise ValueError(f"more than {_MOST_SCANS} scans")
         image, kind = _upright(io.BytesIO(content), formats=("PNG", "JPEG"), most_pixels=most_pixels)
         return self._converted(image, kind)[0]
 

@@ -89,6 +89,8 @@ class _Block:
     checks: int
     answers: int
     labels: list[int] = dataclasses.field(default_factory=list[int])
+    shown: set[str] = dataclasses.field(default_factory=set[str])
+    """Rows that other owners may have counted, drawn or not."""
 
 
 class Labeller:
@@ -274,6 +276,11 @@ class Labeller:
                 block = self._paid_block()
                 # This number of rows cannot get more answers than the block pays for.
                 part = slice(start, start + min(block.checks, block.answers))
+                block.shown.update(keys[part])
+                if block.labels and len(block.shown) > self.plan.queries:
+                    # While one owner was away, others counted rows that were not drawn, and have no room for these.
+                    self._end_block()
+                    continue
                 counts = sum((owner.votes(block.run, self._terms, features[part]) for owner in self.owners), own[part])
             except Refused:
                 return BudgetSpent("The budget of these data is spent: rows answered before still are, new ones not.")

@@ -76,7 +76,8 @@ class Terms:
         return block_plan(
             plan,
             mechanism=ConfidentGNMax(threshold=self.threshold, sigma1=self.sigma1, sigma2=self.sigma2),
-            teachers=whole("teachers", self.teachers, at_least=1, at_most=10**7),
+            # With fewer teachers than vote here the price would be too low.
+            teachers=whole("teachers", self.teachers, at_least=plan.teachers, at_most=10**7),
             queries=whole("queries", self.queries, at_least=1, at_most=200_000),
             answers=whole("answers", self.answers, at_least=1, at_most=100_000),
         )
