@@ -164,4 +164,5 @@ def _log_between(low: FloatArray, high: FloatArray) -> FloatArray:
     """ln [Phi(high) - Phi(low)], from the tail nearer to the interval."""
     flip = low + high > 0
     low, high = np.where(flip, -high, low), np.where(flip, -low, high)
-    return log_ndtr(high) + np.log1p(-np.exp(log_ndtr(low) - log_ndtr(high)))
+    below = log_ndtr(high)
+    return below + np.log1p(-np.exp(log_ndtr(low) - below))

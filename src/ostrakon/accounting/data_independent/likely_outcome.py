@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,6 @@ SLACK = 1e-13
 
 # The position of the revealed mass between the two tails: dense at both ends, ends included.
 _SPLITS = np.concatenate([[0.0], 1 / (1 + np.exp(-np.linspace(-16, 16, 49))), [1.0]])
-
-
-_Direction = Callable[..., FloatArray]
 
 
 def gaussian_likely_outcome_rdp(q: ArrayLike, *, mu: float, orders: ArrayLike) -> FloatArray:
@@ -82,7 +78,8 @@ def _best_split(q: FloatArray, mu: float, a: float) -> FloatArray:
     """The largest cost over the splits of q between the tails, both directions, shape (Q,)."""
     with np.errstate(all="ignore"):
         tails = _tails(q[:, None], _SPLITS[None, :])
-        grid = np.stack([_cost(q[:, None], *tails, mu, a, way) for way in (_forward, _backward)])  # (2, Q, splits)
+        low, high = (np.stack([tail, tail]) for tail in tails)
+        grid = _both(q[:, None], low, high, mu, a)  # (2, Q, splits)
         best = np.nanmax(grid, axis=2, initial=-np.inf)
         at = np.argmax(np.nan_to_num(grid, nan=-np.inf), axis=2)
         low = _SPLITS[np.maximum(at - 1, 0)]
@@ -90,18 +87,12 @@ def _best_split(q: FloatArray, mu: float, a: float) -> FloatArray:
         for _ in range(18):  # golden section between the neighbours of the best grid point
             third = 0.3819660112501051 * (high - low)
             left, right = low + third, high - third
-            at_left = _both(q, left, mu, a)
-            at_right = _both(q, right, mu, a)
+            ends = _tails(q, np.stack([left, right], axis=1))
+            at_left, at_right = np.moveaxis(_both(q, *ends, mu, a), 1, 0)
             best = np.fmax(best, np.fmax(at_left, at_right))
             low, high = np.where(at_left < at_right, left, low), np.where(at_left < at_right, high, right)
         failed = np.isnan(grid).all(axis=2)
     return np.where(failed, np.inf, best).max(axis=0)
-
-
-def _both(q: FloatArray, split: FloatArray, mu: float, a: float) -> FloatArray:
-    """Both directions, with separate splits."""
-    ways = zip(split, (_forward, _backward), strict=True)
-    return np.stack([_cost(q, *_tails(q, at), mu, a, way) for at, way in ways])
 
 
 def _tails(q: FloatArray, split: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -109,11 +100,12 @@ def _tails(q: FloatArray, split: FloatArray) -> tuple[FloatArray, FloatArray]:
     return ndtri(q * split), -ndtri(q * (1 - split))
 
 
-def _cost(q: FloatArray, low: FloatArray, high: FloatArray, mu: float, a: float, direction: _Direction) -> FloatArray:
-    """Rényi divergence of the pair with both tails revealed."""
+def _both(q: FloatArray, low: FloatArray, high: FloatArray, mu: float, a: float) -> FloatArray:
+    """Rényi divergence of the pair with both tails revealed, both directions: one for each first index of the ends."""
     inside = np.log1p(-q)
     other = np.log1p(-(ndtr(low - mu) + ndtr(mu - high)))
-    return np.log(direction(low, high, inside, other, mu, a)) / (a - 1)
+    moments = [way(low[k], high[k], inside, other[k], mu, a) for k, way in enumerate((_forward, _backward))]
+    return np.log(np.stack(moments)) / (a - 1)
 
 
 def _forward(low: Any, high: Any, inside: Any, other: Any, mu: float, a: float) -> FloatArray:
