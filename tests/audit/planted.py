@@ -216,7 +216,7 @@ def public_parts_once() -> Iterator[None]:
     claims, audits = (import_module(f"ostrakon.audit.{name}") for name in ("certify", "audit"))
     names = ("worst_case", "worst_neighbours", "_law_against_claim", "_teachers")
     with ExitStack() as patched:
-        for module, name in [(claims, "worst_case_of"), *((audits, name) for name in names)]:
+        for module, name in [(claims, "worst_case_at"), *((audits, name) for name in names)]:
             patched.enter_context(mock.patch.object(module, name, _cached(getattr(module, name))))
         yield
 
