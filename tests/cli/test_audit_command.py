@@ -15,7 +15,8 @@ def test_a_sound_mechanism_exits_zero():
     assert done.exit_code == 0
     found = json.loads(done.stdout)
     assert found["mechanism"] == "lnmax"
-    assert found["claimed"] == pytest.approx(0.1, rel=1e-3)
+    # Pure DP says 0.1; a hundred teachers and three classes cannot reach it.
+    assert 0.095 < found["claimed"] < 0.0999
     assert found["lower_bound"] < found["claimed"]
     assert found["confidence"] == 0.95
 
