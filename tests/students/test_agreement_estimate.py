@@ -182,6 +182,25 @@ def test_a_student_that_is_worse_within_cells_is_not_called_better():
     assert not any(better_than_majority(each, sigma2=1.0) for each in noisy)
 
 
+def test_the_best_of_several_guessers_is_bounded_as_the_best_of_several():
+    rng = np.random.default_rng(0)
+
+    def above(students):
+        """How often the low end of the best of seven that toss coins is above one half."""
+        times = 0
+        for _ in range(400):
+            answers = np.eye(2)[rng.integers(2, size=80)]
+            guesses = [np.eye(2, dtype=int)[rng.integers(2, size=80)] for _ in range(7)]
+            best = max(guesses, key=lambda guess: (guess * answers).sum())
+            said = np.stack([best, 0 * best])
+            found = HeldOut(counts=answers, said=said, frequent=0, complete=True, students=students)
+            times += with_released_answers(found, of="student").low > 0.5
+        return times / 400
+
+    assert above(7) < 0.05
+    assert above(1) > 0.1
+
+
 def test_released_answers_are_counted():
     answers = np.eye(2)[[0] * 30 + [1] * 20]
 

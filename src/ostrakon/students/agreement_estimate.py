@@ -46,6 +46,8 @@ class HeldOut:
     of_queries : array of int, shape (held-out queries, classes), optional
         The part of `said[0]` that is of the queries themselves. A cell is made around its query, so the query is not a
         draw like the records of the cell, and the lower bound leaves it out.
+    students : int, default 1
+        How many students were compared on what was held out: the best of them may be the luckiest.
     """
 
     counts: FloatArray
@@ -53,6 +55,7 @@ class HeldOut:
     frequent: int
     complete: bool
     of_queries: IntArray | None = None
+    students: int = 1
 
     def __post_init__(self) -> None:
         if self.said.shape != (2, *self.counts.shape) or (self.said < 0).any() or not (self.sizes > 0).all():
@@ -190,11 +193,15 @@ def _variance(chosen: FloatArray, s: FloatArray, rows: IntArray) -> FloatArray:
 def with_released_answers(held: HeldOut, *, of: Of) -> Agreement:
     """How often the student (or the majority class) says the label that was released for a query it was not taught.
 
-    Wilson's interval, as if such queries were drawn at random. Not an accuracy: released answers are what teachers
-    agree on, with noise, on the public rows that were asked about.
+    Wilson's interval, as if such queries were drawn at random; the student's low end holds for every student that was
+    compared (Bonferroni). Not an accuracy: released answers are what teachers agree on, with noise, on the public rows
+    that were asked about.
     """
     right = _right(held, of)
-    found = stats.binomtest(int(right.sum()), len(right)).proportion_ci(CONFIDENCE, method="wilson")
+    counted = stats.binomtest(int(right.sum()), len(right))
+    compared = held.students if of == "student" else 1
+    low = counted.proportion_ci(1 - (1 - CONFIDENCE) / compared, method="wilson").low
+    high = counted.proportion_ci(CONFIDENCE, method="wilson").high
     share = float(right.mean())
     return Agreement(
         of=of,
@@ -202,8 +209,8 @@ def with_released_answers(held: HeldOut, *, of: Of) -> Agreement:
         counted="answered queries",
         share=share,
         sd=float(np.sqrt(share * (1 - share) / len(right))),
-        low=float(found.low),
-        high=float(found.high),
+        low=float(low),
+        high=float(high),
     )
 
 

@@ -176,7 +176,7 @@ def select(
         chosen=chosen,
         student=student,
         agreement=agreement if parts and not alone else {},
-        held=_held(released, parts, said[chosen.name]) if parts else None,
+        held=_held(released, parts, said[chosen.name], len(candidates)) if parts else None,
         likely=trials.beliefs.get(chosen.name) if parts else None,
         own=own,
         released=released if parts else None,
@@ -261,7 +261,7 @@ def _score(released: Released, parts: list[IntArray], said: list[IntArray]) -> f
     return sum(float((released.counts[part] * _shares(of)).sum()) for part, of in zip(parts, said, strict=True))
 
 
-def _held(released: Released, parts: list[IntArray], said: list[IntArray]) -> HeldOut:
+def _held(released: Released, parts: list[IntArray], said: list[IntArray], students: int) -> HeldOut:
     together, counted = np.concatenate(parts), np.concatenate(said, axis=1)
     return HeldOut(
         counts=released.counts[together],
@@ -270,6 +270,7 @@ def _held(released: Released, parts: list[IntArray], said: list[IntArray]) -> He
         frequent=int(released.counts.sum(axis=0).argmax()),
         complete=len(together) == len(released.queries),
         of_queries=counted[2] if len(counted) > 2 else None,
+        students=students,
     )
 
 
