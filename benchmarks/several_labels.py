@@ -1,8 +1,9 @@
 """Several labels of a row at one epsilon: `PATEClassifier` on all of them, beside plainer ways.
 
-    python benchmarks/several_labels.py --data DATA [--sets made5 adult] [--methods ours each sets gradient none]
+    python benchmarks/several_labels.py --data DATA [--sets made5 adult] [--methods ours teachers none]
 
 DATA has the folder adult. ours: one release for all labels. unlimited: the same where votes are limited, without that.
+teachers: 100 trained teachers, for one record added or removed, which is less than one replaced.
 each: one `PATEClassifier` for each label, at the epsilon whose mu is 1/sqrt(labels) of the whole one. sets: one
 `PATEClassifier` whose classes are all sets of labels. gradient: gradient descent on logistic regression for each label,
 full batches, clipped and noisy, at the same mu, with one setting. none: logistic regression without privacy. 60% of the
@@ -125,6 +126,14 @@ def unlimited(parts: Split, epsilon: float, seed: int) -> tuple[Any, Any]:
     return ours(replace(parts, most=parts.Y.shape[1]), epsilon, seed)
 
 
+def teachers(parts: Split, epsilon: float, seed: int) -> tuple[Any, Any]:
+    """The same of 100 trained teachers, whose epsilon is for one record added or removed."""
+    model = PATEClassifier(epsilon=epsilon, delta=DELTA, classes=list(range(parts.Y.shape[1])), random_state=seed,
+                           n_teachers=100, allow_shared_rows=True)  # fmt: skip
+    model.fit(parts.private, parts.Y, X_public=parts.public)
+    return model.predict_proba(parts.test), model.predict(parts.test)
+
+
 def each(parts: Split, epsilon: float, seed: int) -> tuple[Any, Any]:
     """The same of a release for each label."""
     labels = parts.Y.shape[1]
@@ -183,7 +192,7 @@ def add_one(rows: Any) -> Any:
     return np.column_stack([rows, np.ones(len(rows))])
 
 
-METHODS = {one.__name__: one for one in (ours, unlimited, each, sets, gradient, none)}
+METHODS = {one.__name__: one for one in (ours, unlimited, teachers, each, sets, gradient, none)}
 
 
 def main() -> None:

@@ -76,10 +76,12 @@ def test_few_labels_of_many_are_cheaper():
         ({"classes": "from-private"}, "classes must name the 5 labels"),
         ({"classes": ["a", "a", "c", "d", "e"]}, "each label once"),
         ({"protect": "labels"}, "several labels need a table and public rows"),
-        ({"n_teachers": 10}, "n_teachers cannot be chosen for labels-gnmax"),
+        (
+            {"n_teachers": 10, "mechanism": LabelsGNMax(sigma2=3, max_labels=3)},
+            "n_teachers cannot be chosen for labels-gnmax",
+        ),
         ({"student": "logistic"}, "student cannot be chosen where rows have several labels"),
         ({"objective": "balanced"}, "objective must be accuracy where rows have several labels"),
-        ({"mechanism": "confident-gnmax"}, "For others run once for each label."),
     ],
 )
 def test_what_does_not_fit_is_refused(changes, told):

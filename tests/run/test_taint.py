@@ -138,6 +138,7 @@ ROWS = [
         options={"mechanism": "labels-gnmax(sigma2=3)", "queries": 9, "delta": 1e-4},
         slow=True,
     ),
+    Row(input="several labels", options={"teachers": 8, "mechanism": GNMAX, "queries": 6, "delta": 1e-4}),
     # Where labels alone are protected the features are public: they are equal, and labels differ.
     Row(input="labels", options=per_record()),
     Row(input="labels", options=trained(GNMAX)),
@@ -441,7 +442,7 @@ def different(row: Row, folder: Path) -> list[str]:
     """Files that tell the two worlds apart."""
     one = released(row, folder / "a", strange=False)
     other = released(row, folder / "elsewhere and deeper" / "b", strange=True)
-    kinds = {"quantity": "values.csv", "several": "noisy_counts.csv"}
+    kinds = {"quantity": "values.csv", "several": "labels.csv" if "teachers" in row.options else "noisy_counts.csv"}
     listed = kinds.get(row.input.split()[0], "labels.csv")
     assert {"statement.json", listed, "model_card.md", "report.html", "manifest.json"} <= one.keys()
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))

@@ -27,6 +27,7 @@ from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.votes import transform_of
 from ostrakon.teachers import head_solvers, parallel, train_on_shards, train_teachers
 from ostrakon.teachers.heads import HeadEnsemble
+from ostrakon.teachers.one_teacher import ForEachLabel
 from ostrakon.teachers.per_record import collect_per_record
 from tiny_bert import WORDS, tiny_bert
 
@@ -58,6 +59,7 @@ KINDS = {
     **{f"head {kind}": (lambda kind=kind: HeadEnsemble(kind=kind, width=6.0), TABLE, 40, True) for kind in HEADS},
     "head of 3 neighbours": (lambda: HeadEnsemble(kind="nearest-neighbours", neighbours=3), TABLE, 40, True),
     "logistic": (lambda: make_pipeline(StandardScaler(), LogisticRegression()), TABLE, 20, False),
+    "for each label": (lambda: ForEachLabel(LogisticRegression(), 2), TABLE, 12, False),
     "forest": (lambda: RandomForestClassifier(n_estimators=4, n_jobs=2), TABLE, 12, True),
     "boosting": (lambda: HistGradientBoostingClassifier(max_iter=4, min_samples_leaf=3), TABLE, 8, False),
     "neighbours": (lambda: KNeighborsClassifier(2), TABLE, 12, False),

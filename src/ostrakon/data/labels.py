@@ -18,6 +18,8 @@ from ostrakon.validation import InvalidInput, shown
 YES, NO = ("1", "yes", "true"), ("0", "no", "false")
 """What a cell of a column of a label may hold, in any capitals."""
 MOST_LABELS = 1000
+MOST_OF_TEACHERS = 16
+"""Labels that trained teachers vote on: each learns one model for each of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +76,24 @@ class Labels:
     def not_among(self) -> str:
         """The predicate of a refused label."""
         return f"is not among the labels {', '.join(self.names)}; name all of them"
+
+
+def set_numbers(indicators: NDArray[np.int64]) -> NDArray[np.int64]:
+    """0 or 1 for every label, (rows, labels), as one number for each row, whose bits are the labels.
+
+    >>> set_numbers(np.array([[1, 0, 1], [0, 1, 0]])).tolist()
+    [5, 2]
+    """
+    return indicators @ (1 << np.arange(indicators.shape[1]))
+
+
+def of_set_numbers(numbers: NDArray[np.int64], labels: int) -> NDArray[np.int64]:
+    """0 or 1 for every label, in a last axis, of the numbers of `set_numbers`.
+
+    >>> of_set_numbers(np.array([5, 2]), 3).tolist()
+    [[1, 0, 1], [0, 1, 0]]
+    """
+    return numbers[..., None] >> np.arange(labels) & 1
 
 
 def labels_named(classes: str | None) -> tuple[str, ...] | None:

@@ -124,6 +124,13 @@ def several(graph: Graph, model: Any, rows: str) -> Answer:
     return graph.add("Cast", given, to=7), likely
 
 
+def answered(graph: Graph, model: Any, rows: str) -> Answer:
+    """`AnsweredLabels`: 0 or 1 for every label, and its probability."""
+    scores = graph.add("Add", graph.add("MatMul", rows, as_doubles(model.coef_)), as_doubles(model.intercept_)[None])
+    likely = graph.add("Sigmoid", scores)
+    return graph.add("Cast", graph.add("GreaterOrEqual", likely, 0.5), to=7), likely
+
+
 def shares(graph: Graph, model: Any, coefficients: Any, rows: str) -> str:
     """Linear models of the features of a `SumMap`, (features, targets), from -1 to 1, as shares from 0 to 1."""
     known = model.directions_

@@ -16,6 +16,7 @@ from sklearn.svm import SVC
 
 from ostrakon.export.onnx_features import ImageRows, TableRows, represented, transformed
 from ostrakon.export.onnx_formulas import (
+    answered,
     dense_network,
     gaussian_bayes,
     linear,
@@ -216,6 +217,7 @@ _WRITERS: dict[str, Callable[[Graph, Any, Any], Answer]] = {
     "SelfTrainingStudent": _inner,
     "VotingClassifier": _voting,
     "LabelRidge": several,
+    "AnsweredLabels": answered,
     "MomentLogistic": moments,
     "AdditiveLogistic": linear,
     "MomentVote": _moment_vote,

@@ -26,6 +26,7 @@ from ostrakon.export.onnx_models import classified, estimated
 from ostrakon.export.released import ReleasedLabels, ReleasedQuantity, ReleasedStudent
 from ostrakon.export.row_form import RowForm
 from ostrakon.features.representation import Encoder, Representation
+from ostrakon.students.answered_labels import AnsweredLabels
 from ostrakon.students.label_student import LabelRidge
 from ostrakon.validation import InvalidInput
 
@@ -202,7 +203,7 @@ def _as_graph(
         graph.output("value", value, "double", ())
         return graph.serialized()
     label, likely = classified(graph, model, rows)
-    if isinstance(model, LabelRidge):
+    if isinstance(model, LabelRidge | AnsweredLabels):
         graph.output("place", label, "int64", (len(classes),))
         graph.output("probabilities", likely, "double", (len(classes),))
         return graph.serialized()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+from ostrakon.data.labels import MOST_OF_TEACHERS
 from ostrakon.features.labels import is_limited
 from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.mechanisms.registry import find
@@ -15,6 +17,7 @@ from ostrakon.planning.defaults import (
     OF_LABELS,
     OF_QUANTITIES,
 )
+from ostrakon.planning.plan import INTERACTIVE
 from ostrakon.validation import InvalidInput, shown, whole
 
 _PER_RECORD = ("max_contributions", "moments")
@@ -78,6 +81,34 @@ def choose_mechanism(options: Options, *, classes: int, images: bool, embedded: 
             f"{options.objective!r}: the others need noisy counts, which {DEFAULT_MECHANISM} releases, and features."
         )
     return name
+
+
+def asks_teachers(options: Options) -> bool:
+    """Whether options need trained teachers where rows have several labels: of teachers, or of their mechanisms."""
+    if options.mechanism != AUTO:
+        return not find(options.mechanism).per_record
+    own = find(OF_LABELS).declared()
+    of_noise = any(value is not None for name, value in options.parameters.items() if name not in own)
+    return of_noise or auto_mechanism(replace(options, parameters={})) == DEFAULT_OF_TEACHERS
+
+
+def of_teachers_of_labels(options: Options, labels: int) -> str:
+    """The mechanism of trained teachers of several labels. Errors: `InvalidInput` for options that do not fit."""
+    if labels > MOST_OF_TEACHERS:
+        raise InvalidInput(
+            f"classes must be at most {MOST_OF_TEACHERS} labels for trained teachers, got {labels}: without options of "
+            "teachers, every record votes, and there may be more."
+        )
+    for name, allowed in (("objective", ACCURACY), ("student", AUTO), ("guarantee", WORST_CASE), ("smooth", False)):
+        given = getattr(options, name)
+        if given != allowed:
+            raise InvalidInput(
+                f"{name} must be {allowed} for trained teachers of rows with several labels, got {shown(given)}; for "
+                "others run once for each label."
+            )
+    if options.mechanism == INTERACTIVE:
+        raise InvalidInput(f"mechanism {INTERACTIVE} cannot be used where rows have several labels.")
+    return DEFAULT_OF_TEACHERS if options.mechanism == AUTO else options.mechanism
 
 
 def require_sums_options(options: Options, unit: str, *, several: bool) -> None:

@@ -19,7 +19,14 @@ from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, Options
 from ostrakon.planning.choices import Choices, per_record_choices, trained_choices
-from ostrakon.planning.choose_mechanism import choose_mechanism, most_labels, per_record_mechanism, require_sums_options
+from ostrakon.planning.choose_mechanism import (
+    asks_teachers,
+    choose_mechanism,
+    most_labels,
+    of_teachers_of_labels,
+    per_record_mechanism,
+    require_sums_options,
+)
 from ostrakon.planning.defaults import (
     DEFAULT_MECHANISM,
     DEFAULT_OF_COUNTS,
@@ -68,6 +75,8 @@ def make_plan(
     sizes: Any = {"units": units, "pool": pool, "classes": 2 if quantity else classes, "unit": unit}
     if consent is not None:
         options = _within_consent(options, consent, other=quantity or labels or domain is not None)
+    if labels and asks_teachers(options):
+        return labels_plan(options, labels=classes, units=units, pool=pool, unit=unit)
     if quantity or labels:
         require_sums_options(options, unit, several=labels)
         fixed = {"max_labels": most_labels(options, classes)} if labels else {}
@@ -143,6 +152,23 @@ def trained_plan(choices: Choices) -> Plan:
         tuned={**choices.sources, **of_gate, **choices.parameter_sources},
         gate=gate,
     )
+
+
+def labels_plan(options: Options, *, labels: int, units: int, pool: int, unit: str) -> Plan:
+    """The plan of trained teachers of rows that may have several labels.
+
+    Every label of a public row is a query with two classes, for it or against it. A record moves one vote on each, as
+    with other queries, so they are priced like those.
+    """
+    name = of_teachers_of_labels(options, labels)
+    if options.queries is not None:
+        if options.queries > pool:
+            raise InvalidInput(f"queries must be at most {pool}, the number of public rows, got {options.queries}.")
+        options = replace(options, queries=options.queries * labels)
+    choices = trained_choices(options, name, units=units, pool=pool * labels, classes=2, unit=unit)
+    assert choices.queries is not None
+    queries = max(1, choices.queries // labels) * labels
+    return replace(trained_plan(replace(choices, queries=queries)), labels=labels)
 
 
 def _gate(choices: Choices, agreement: float, queries: int) -> Gate | None:

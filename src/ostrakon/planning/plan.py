@@ -36,7 +36,8 @@ class Plan:
 
     teachers: the number of teachers; with per-record teachers, of all units. trained: whether the owners of a study
     train the teachers, which vote on every query although the mechanism could bound them to fewer. levels: of consent,
-    with their weights; `bound` is for records of full weight. bound: the worst
+    with their weights; `bound` is for records of full weight. labels: on how many labels of
+    every row trained teachers vote, where rows may have several; `classes` is then 2. bound: the worst
     case of all rounds together. gate: decides whether the answers are released, and its certificate is the guarantee;
     None without one. tuned: parameter → what it was chosen on.
     """
@@ -53,6 +54,12 @@ class Plan:
     gate: Gate | None = None
     trained: bool = False
     levels: tuple[Level, ...] = ()
+    labels: int | None = None
+
+    @property
+    def rows(self) -> int:
+        """The number of public rows that are asked about: of several labels, each is a query for every label."""
+        return self.queries // (self.labels or 1)
 
     def _repr_html_(self) -> str:
         rows = [
@@ -158,6 +165,7 @@ class Plan:
             "delta": self.delta,
             "tuned": self.tuned,
             "gate": None if self.gate is None else self.gate.as_dict(),
+            "labels": self.labels,
             "levels": {level.name: level.weight for level in self.levels} or None,
         }
         return {key: value for key, value in values.items() if value is not None}
@@ -165,7 +173,8 @@ class Plan:
 
 def plan_from(content: dict[str, Any], *, classes: int) -> Plan:
     """The plan that `Plan.as_dict` wrote: a resumed run keeps its settings even if the defaults have changed."""
-    interactive = content["mechanism"] == INTERACTIVE
+    interactive, labels = content["mechanism"] == INTERACTIVE, content.get("labels")
+    classes = classes if labels is None else 2
     mechanism = build(first_round(content["mechanism"]), dict(content["parameters"]))
     sizes: dict[str, Any] = {
         "queries": content["queries"],
@@ -186,6 +195,7 @@ def plan_from(content: dict[str, Any], *, classes: int) -> Plan:
         tuned=dict(content["tuned"]),
         gate=gate,
         levels=levels_from(content.get("levels", {})),
+        labels=labels,
         **sizes,
     )
 

@@ -80,7 +80,14 @@ def released_charts(outcome: FinishedRun) -> str:
 
 def _rates(outcome: FinishedRun) -> str:
     """The share of records that have each label, of many labels the most frequent ones."""
-    rates: FloatArray = outcome.student.student.rates_
+    student = outcome.student.student
+    if outcome.plan.labels is not None:
+        bars = [
+            Bar(name=str(label), share=int(number) / outcome.plan.rows, value=f"{number:,}")
+            for label, number in zip(outcome.classes, student.answers_[:MOST_CLASSES], strict=False)
+        ]
+        return bar_chart(f"What was learned: answers on each label, of {outcome.plan.rows:,} public rows", bars)
+    rates: FloatArray = student.rates_
     shown = range(len(rates)) if len(rates) <= MOST_CLASSES else np.argsort(-rates, kind="stable")[:MOST_CLASSES]
     most = max(float(rates.max()), 1e-9)
     bars = [Bar(name=str(outcome.classes[at]), share=rates[at] / most, value=f"{rates[at]:.1%}") for at in shown]

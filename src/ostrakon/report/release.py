@@ -113,7 +113,7 @@ def _write_whole(
 def _write_tables(aside: Path, finished: FinishedRun) -> None:
     """The statement and everything that was drawn."""
     write_statement(aside, finished.statement)
-    if finished.quantity is None and not finished.several:
+    if finished.quantity is None and (not finished.several or finished.plan.labels is not None):
         write_atomically(aside / LABELS, labels_csv(finished), mode=_PUBLIC)
     elif finished.quantity is not None:
         write_atomically(aside / VALUES, values_csv(finished, finished.quantity), mode=_PUBLIC)
@@ -200,12 +200,18 @@ def labels_csv(outcome: FinishedRun) -> str:
     """The released labels: one line per public row that was asked about, in the order it was asked.
 
     row: its place in the public data, from 0. label: empty where there is none. source: "teachers", or "student"
-    where a confident student of the first round was not contradicted.
+    where a confident student of the first round was not contradicted. Of several labels, a column for each: 1, 0, or
+    empty where there is no answer.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_kind(outcome), "label", "source"])
     answers = outcome.answers
+    if outcome.plan.labels is not None:
+        writer.writerow([_kind(outcome), *map(str, outcome.classes)])
+        for row, given in zip(_asked(outcome), answers.labels.reshape(-1, outcome.plan.labels).tolist(), strict=True):
+            writer.writerow([row, *("" if label == NO_ANSWER else label for label in given)])
+        return text.getvalue()
+    writer.writerow([_kind(outcome), "label", "source"])
     for row, given, taught in zip(_asked(outcome), answers.labels, answers.taught, strict=True):
         source = "teachers" if given != NO_ANSWER else "student" if taught != NO_ANSWER else ""
         writer.writerow([row, str(outcome.classes[taught]) if taught != NO_ANSWER else "", source])

@@ -43,6 +43,7 @@ _ONLY = {
         ("QuantityRidge", "LabelRidge"),
         "ridge regression from released sums; its penalties (and thresholds of labels) were chosen on these alone",
     ),
+    "AnsweredLabels": "a logistic regression for each label, from the rows on which it was answered",
 }
 
 
@@ -259,6 +260,12 @@ def _consent_remarks(plan: Plan, task: Task) -> tuple[str, ...]:
 
 def _label_remarks(plan: Plan, task: Task) -> tuple[str, ...]:
     parameters, unit, labels = plan.mechanism.parameters(), task.private.unit, len(task.classes)
+    if plan.labels is not None:
+        return (
+            f"Rows may have several labels. Every teacher voted for or against each of the {labels} labels of "
+            f"{plan.rows} public rows, which makes {plan.queries} queries. The guarantee covers all labels of a {unit} "
+            "together.",
+        )
     most = int(parameters["max_labels"])
     cast = (
         f"voted for or against each of the {labels} labels"

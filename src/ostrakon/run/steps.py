@@ -206,7 +206,7 @@ def run_steps(
         choice = options.representation if task.domain is None else CellFeatures(task.domain)
         with on_rows("public rows" if task.private.protects == "records" else "all rows"):
             view = storage.view(lambda: view_of(task.X_public, choice, seed=options.seed))
-        queries = queries_of(view, plan.queries, strategy=options.query_strategy, seed=options.seed)
+        queries = queries_of(view, plan.rows, strategy=options.query_strategy, seed=options.seed)
         learning = Learning(
             X_public=task.X_public,
             view=view,

@@ -59,7 +59,7 @@ def audit_teachers(
             "A run behind a gate cannot be repeated thousands of times; audit the mechanism itself with --mechanism."
         )
     view = view_of(task.X_public, options.representation, seed=options.seed)
-    queries = queries_of(view, plan.queries, strategy=options.query_strategy, seed=options.seed)
+    queries = queries_of(view, plan.rows, strategy=options.query_strategy, seed=options.seed)
     users = _user_of_every_teacher(plan.teachers, seed=options.seed)
     say(f"Poisoning {plan.teachers} teachers")
     pairs: list[Pair] = []
@@ -126,6 +126,8 @@ def _votes(
 ) -> Votes:
     """What teachers vote that each learned from one public row under a label of the adversary's choice."""
     rows = np.arange(plan.teachers) % task.pool
+    # Of several labels, a record has all or none.
+    labels = labels if plan.labels is None else np.repeat(labels[:, None], plan.labels, axis=1)
     poison = Rows(X=take_rows(task.X_public, rows), y=labels, users=users)
     return collect(plan, poison, view, queries, options)[0]
 

@@ -472,6 +472,8 @@ def _require_served(plan: Plan, options: Options, folder: Path) -> None:
             f"A service must have a run with trained teachers and confident-gnmax (ostrakon train --teachers N), and "
             f"{folder} holds one of {kind}."
         )
+    if plan.labels is not None:
+        raise InvalidInput(f"A service must have one label for each row, and the run of {folder} has several.")
     if options.smooth:
         raise InvalidInput(f"A service must have teachers that are not smoothed, and those of {folder} are.")
 

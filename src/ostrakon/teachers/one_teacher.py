@@ -6,17 +6,18 @@ import hashlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from ostrakon.data.images_on_disk import Pixels, blocks_of
+from ostrakon.data.labels import of_set_numbers, set_numbers
 from ostrakon.teachers.interface import import_path
 from ostrakon.teachers.shards import Part
 from ostrakon.teachers.shared import SharedValue
@@ -63,6 +64,43 @@ class Learned:
         if local.dtype.kind not in "iuf" or not np.all(np.isin(local, np.arange(len(self.known)))):
             raise InvalidInput(f"A teacher of type {type(self.model).__name__} predicted labels that it was not given.")
         return self.known[local.astype(np.int64)]
+
+
+@dataclass(frozen=True)
+class LearnedLabels:
+    """A teacher of rows that may have several labels: a model for each, whose answers are the bits of a number."""
+
+    models: tuple[Any, ...]
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Sets of labels as numbers (`ostrakon.data.labels.set_numbers`), shape (examples,)."""
+        return set_numbers(np.column_stack([model.predict(X) for model in self.models]))
+
+
+class ForEachLabel(ClassifierMixin, BaseEstimator):
+    """What every teacher of several labels is: a copy of a classifier for each label.
+
+    estimator: the classifier. labels: how many there are.
+    """
+
+    def __init__(self, estimator: Any, labels: int) -> None:
+        self.estimator = estimator
+        self.labels = labels
+
+    def fit(self, X: Any, y: NDArray[np.int64]) -> Self:
+        """Learn sets of labels as numbers."""
+        self.learned_ = self.learned(X, y, index=0, seed=0)
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """As of `LearnedLabels`."""
+        return self.learned_.predict(X)
+
+    def learned(self, X: Any, y: NDArray[np.int64], *, index: int, seed: int) -> LearnedLabels:
+        """The teacher of one shard, as of `fit_teacher`."""
+        columns = of_set_numbers(y, self.labels).T
+        models = (fit_teacher(self.estimator, X, column, index=index, seed=seed) for column in columns)
+        return LearnedLabels(tuple(models))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +182,8 @@ def fit_teacher(estimator: Any, X: Any, y: NDArray[np.int64], *, index: int, see
     known, local = np.unique(y, return_inverse=True)
     if len(known) == 0:
         return Abstainer()
+    if isinstance(estimator, ForEachLabel):
+        return estimator.learned(X, y, index=index, seed=seed)
     if len(known) == 1:
         return OneClass(int(known[0]))
     model = seeded(clone(estimator), seed=seed, index=index)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ostrakon.data.classes import label_indices
 from ostrakon.data.columns import Columns
+from ostrakon.data.labels import Labels, set_numbers
 from ostrakon.data.sharding import ShardFolder, ShardPart
 from ostrakon.data.task import TableTask
 from ostrakon.features.rowwise import take_rows
@@ -90,7 +91,7 @@ class TablePart:
     shards: ShardPart
     columns: Columns
     target: str
-    classes: tuple[str, ...]
+    classes: tuple[str, ...] | Labels
     transform: Callable[[Any], Any] | None
 
     def load(self) -> list[tuple[Any, NDArray[np.int64]]]:
@@ -112,7 +113,9 @@ class TablePart:
         """The typed columns and class indices of one teacher, so that rows of others do not change the types."""
         if not len(rows):
             return np.empty((0, 1)), np.empty(0, np.int64)
-        return self.columns.apply(rows), label_indices(rows[self.target], self.classes)
+        cells, known = rows[self.target], self.classes
+        labels = set_numbers(known.indicators(cells)) if isinstance(known, Labels) else label_indices(cells, known)
+        return self.columns.apply(rows), labels
 
 
 class TableShards:
@@ -135,7 +138,7 @@ class TableShards:
             shards=self._folder.part(teachers),
             columns=task.columns,
             target=task.target,
-            classes=task.classes,
+            classes=task.labels or task.classes,
             transform=self._transform,
         )
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ostrakon.data.identity import fingerprint_of_identities, identity_numbers, require_users
 from ostrakon.data.images_on_disk import Pixels, blocks_of
+from ostrakon.data.labels import set_numbers
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.partition import assign_teachers, key_from_seed, random_partition
 from ostrakon.data.sharding import ShardFolder
@@ -168,7 +169,8 @@ class Rows:
         """See `PrivateData`; nothing is written."""
         assignment = self.assignment(teachers, seed=seed)
         _require_rows(np.bincount(assignment, minlength=teachers), self)
-        return ArrayShards(_features(transform, self.X), self.y, assignment, n_teachers=teachers, classes=classes)
+        y = self.y if self.y.ndim == 1 else set_numbers(self.y)
+        return ArrayShards(_features(transform, self.X), y, assignment, n_teachers=teachers, classes=classes)
 
     def by_unit(self, *, seed: int, transform: Transform, folder: Path | None = None) -> Iterator[Block]:
         """See `PrivateData`; all rows of users at once, of records some, so that progress shows."""

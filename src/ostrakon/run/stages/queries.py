@@ -74,6 +74,8 @@ def ask(
 
     Guarantee: as `plan.guarantee` says, for both rounds together: they share the cap on answers.
     """
+    if votes.queries != plan.queries:
+        raise InvalidInput(f"votes must be on the {plan.queries} queries that the plan pays for, got {votes.queries}.")
     if plan.gate is not None:
         return _ask_behind(plan.gate, votes, log=log, rng=rng)
     if plan.mechanism.releases_counts:

@@ -21,6 +21,7 @@ from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers, ask
 from ostrakon.run.stages.votes import moment_map, pair_map
 from ostrakon.students.additive import ADDITIVE, AdditiveLogistic
+from ostrakon.students.answered_labels import ANSWERS, AnsweredLabels
 from ostrakon.students.calibration import (
     CalibratedStudent,
     agreeing_offsets,
@@ -73,6 +74,10 @@ def fit_student(
 
     totals: as of `released_counts`.
     """
+    if plan.labels is not None:
+        rows = learning.view.public
+        student = AnsweredLabels().fit(take_rows(rows, queries), answers.taught.reshape(-1, plan.labels))
+        return Selection(chosen=Candidate(name=ANSWERS, student=AnsweredLabels()), student=student, agreement={})
     if isinstance(plan.mechanism, QuantityGNMax):
         student = LabelRidge() if isinstance(plan.mechanism, LabelsGNMax) else QuantityRidge()
         return _of_sums(student, learning, plan, answers, queries)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from ostrakon.data.checksummed import Damaged, array_from, digest_of_json, npy, read_checksummed, write_checksummed
 from ostrakon.data.domain import Domain
 from ostrakon.data.files import private_folder
+from ostrakon.data.labels import of_set_numbers
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.estimators.choices import default_teacher, make_teacher
 from ostrakon.features import build_graph, choose_queries
@@ -31,7 +32,7 @@ from ostrakon.run.stages.features import View
 from ostrakon.teachers import TeacherStore, train_on_shards
 from ostrakon.teachers.cells import collect_cells
 from ostrakon.teachers.engines import LOCAL, engine_in_use
-from ostrakon.teachers.one_teacher import fingerprint_of
+from ostrakon.teachers.one_teacher import ForEachLabel, fingerprint_of
 from ostrakon.teachers.per_record import collect_from_parts, collect_per_record, nearest
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import BoundedVotes, IntArray, LabelVotes, Moments, SplitVotes, Votes
@@ -92,6 +93,8 @@ def collect(
         where: Any = {"seed": options.seed, "transform": transform, "folder": folder}
         return collect_per_record(private.by_unit(**where), asked, **setting), None
     teachers = trained(plan, private, view, options, progress=progress, store=store, folder=folder, engine=engine)
+    if plan.labels is not None:
+        return label_votes(teachers.predict(view.public[queries], progress=progress), plan.labels), teachers
     return votes_on(teachers, view, queries, classes=plan.classes, smooth=options.smooth, progress=progress), teachers
 
 
@@ -160,6 +163,13 @@ def trained(
     transform = transform_of(view, near)
     where: Any = {"seed": options.seed, "transform": transform, "folder": folder}
     estimator = make_teacher(choice, public=view.public)
+    if plan.labels is not None:
+        if hasattr(estimator, "train_on_shards"):
+            raise InvalidInput(
+                f"teacher must be a classifier as scikit-learn's where rows have several labels, got "
+                f"{type(estimator).__name__}, which trains all teachers its own way."
+            )
+        estimator = ForEachLabel(estimator, plan.labels)
     if engine != LOCAL and hasattr(estimator, "train_on_shards"):
         raise InvalidInput(
             f"engine spreads scikit-learn's classifiers, and {type(estimator).__name__} trains all teachers its own "
@@ -167,7 +177,7 @@ def trained(
         )
     return train_on_shards(
         estimator,
-        private.shards(plan.teachers, classes=plan.classes, **where),
+        private.shards(plan.teachers, classes=plan.classes if plan.labels is None else 2**plan.labels, **where),
         store=store,
         seed=options.seed,
         n_jobs=options.jobs,
@@ -182,6 +192,15 @@ def votes_on(teachers: Any, view: View, queries: IntArray, *, classes: int, smoo
     graph = build_graph(view.public)
     predictions = teachers.predict(view.public, progress=progress)
     return Votes.from_predictions(graph.smooth(predictions, classes=classes, rows=queries), classes=classes)
+
+
+def label_votes(predictions: IntArray, labels: int) -> Votes:
+    """Votes against and for every label of every row, row after row. Private.
+
+    predictions: sets of labels as numbers, (rows, teachers).
+    """
+    votes = of_set_numbers(predictions, labels).sum(axis=1).reshape(-1)
+    return Votes(np.column_stack([predictions.shape[1] - votes, votes]))
 
 
 def moment_map(plan: Plan, view: View, queries: IntArray) -> MomentMap | SumMap | LabelMap | None:
