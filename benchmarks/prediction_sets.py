@@ -7,7 +7,7 @@ measured on test rows that neither side saw. DIR holds tables/*.csv, adult/, mni
 - tables, Adult and images (MNIST, oriented gradients), text: real ones, split at random, so that public rows are alike;
 - noise: 15% of all labels are drawn anew; rare: one class of 1%;
 - within: the label depends on what varies within cells, and the student sees it; against: a trend between cells is
-  reversed within each, which breaks the assumption;
+  reversed within each; apart: besides, public rows lie in the middle of clusters and private ones around it;
 - shift, shift within: public rows of another law; the second one differs within cells, too;
 - teachers: trained teachers, whose released answers are covered.
 Lines are written to results/prediction_sets.csv as they come; what is there is not run again.
@@ -88,6 +88,18 @@ def against(seed: int, data: Path) -> Split:
     return halves(X, (rng.random(ROWS) < chance).astype(np.int64))
 
 
+def apart(seed: int, data: Path) -> Split:
+    """As `against`, and public rows lie in the middle of their clusters, where private ones rarely are."""
+    split = against(seed, data)
+    rng = np.random.default_rng([seed, 7])
+    same = np.random.default_rng([seed, 4])
+    middle, trend = 8 * same.normal(size=(40, 3)), same.normal(size=40)
+    own = rng.integers(0, 40, len(split.X_public))
+    noisy = rng.normal(0, 0.1, (len(own), 4))
+    public = np.column_stack([middle[own], trend[own]]) + noisy
+    return Split(split.X, split.y, public, split.y_public, split.X_test, split.y_test, 2)
+
+
 def shift(seed: int, data: Path) -> Split:
     split = halves(*blobs(seed, ROWS))
     other, _ = blobs(seed, len(split.X_public), spread=1.3, at=0.5)
@@ -135,6 +147,7 @@ WORLDS: dict[str, Callable[[int, Path], Split]] = {
     "rare": rare,
     "within": within,
     "against": against,
+    "apart": apart,
     "shift": shift,
     "shift within": shift_within,
     "teachers": table("adult"),

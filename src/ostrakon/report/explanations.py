@@ -25,7 +25,7 @@ FloatArray = NDArray[np.float64]
 
 MOST_COLUMNS, SHOWN = 200, 12
 """Columns of a table up to which importance is computed; columns that are shown, the most important first."""
-_ROWS = 20_000
+_ROWS = 5_000
 """Public rows at most, times columns, that are shuffled."""
 _GRID, _WORDS = 40, 6
 """Points of a curve; values of a column of words that are shown, the most frequent ones."""
@@ -117,9 +117,7 @@ def shape_charts(ranked: Sequence[tuple[str, float]], outcome: FinishedRun) -> s
     classes = [str(label) for label in student.classes_]
     if len(classes) < 2:
         return ""
-    tiles = [
-        _shape(answers, outcome.sample, names.index(name), name, classes) for name, change in ranked[:SHOWN] if change
-    ]
+    tiles = [_shape(answers, outcome.sample, names.index(name), name) for name, change in ranked[:SHOWN] if change]
     of = f"the log-odds of {classes[1]!r}" if len(classes) == 2 else "the logarithm of each class's probability"
     lines = "" if len(classes) == 2 else f" Lines: {', '.join(classes[:_LINES])}, from dark to light."
     note = (
@@ -138,7 +136,7 @@ def _names(sample: Any) -> list[str]:
     return [f"column {number}" for number in range(sample.shape[1])]
 
 
-def _shape(answers: _Answers, sample: Any, at: int, name: str, classes: Sequence[str]) -> str:
+def _shape(answers: _Answers, sample: Any, at: int, name: str) -> str:
     """One picture: what the column adds at points of its public range, or for its most frequent words."""
     table = sample if hasattr(sample, "iloc") else pd.DataFrame(np.asarray(sample))
     column = table.iloc[:, at]
@@ -154,7 +152,7 @@ def _shape(answers: _Answers, sample: Any, at: int, name: str, classes: Sequence
     rows = pd.concat([table.iloc[[0] * len(points)]], ignore_index=True)
     rows.isetitem(at, points.tolist())
     drawn, mean = _added(answers, rows, sample), _added(answers, _of_column(table, at), sample).mean(axis=0)
-    return _picture(name, points, drawn - mean, numbers=numbers, classes=classes)
+    return _picture(name, points, drawn - mean, numbers=numbers)
 
 
 def _ranks(number: int) -> NDArray[np.int64]:
@@ -178,47 +176,57 @@ def _added(answers: _Answers, rows: Any, sample: Any) -> FloatArray:
 
 
 _WIDE, _HIGH, _LEFT, _LOW = 230, 120, 44, 22
+_WORD = 90
+"""Width of the words beside their dots."""
 
 
-def _picture(name: str, points: Any, drawn: FloatArray, *, numbers: bool, classes: Sequence[str]) -> str:
-    """A tile with a curve over numbers, or with dots over words."""
-    low, high = min(float(drawn.min()), 0.0), max(float(drawn.max()), 0.0)
-    room = max(high - low, 1e-9)
-    if numbers:
-        values = pd.to_numeric(points).to_numpy(np.float64)
-        shares = (values - values[0]) / max(float(values[-1] - values[0]), 1e-12)
-        ends = [points.iloc[0], points.iloc[-1]]
-        said = [f"{end:.4g}" if isinstance(end, int | float | np.number) else str(end)[:10] for end in ends]
-        labels = [(0.0, said[0], "start"), (1.0, said[1], "end")]
-    else:
-        shares = (np.arange(len(points)) + 0.5) / len(points)
-        labels = [(share, str(word)[:8], "middle") for share, word in zip(shares, points, strict=True)]
-    across = _LEFT + shares * (_WIDE - _LEFT - 8)
-    parts = [f'<path d="M{_LEFT} {_down(0.0, low, room):.1f}H{_WIDE - 8}"/>']
-    for level in (low, high):
-        if abs(level) > 0.02 * room:
-            parts.append(
-                f'<text x="{_LEFT - 4}" y="{_down(level, low, room) + 4:.1f}" text-anchor="end">{level:.2g}</text>'
-            )
-    for number, line in enumerate(drawn.T):
-        dots = [(x, _down(float(y), low, room)) for x, y in zip(across, line, strict=True)]
-        shade = f'style="opacity: {1 - 0.22 * number:.2f}"'
-        if numbers:
-            joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in dots)
-            parts.append(f'<polyline points="{joined}" {shade}/>')
-        else:
-            parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" {shade}/>' for x, y in dots]
-    step = (_WIDE - _LEFT - 8) / max(len(labels), 1)
-    for share, said, anchor in labels:
-        x = _LEFT + share * (_WIDE - _LEFT - 8)
-        size = "" if step > 60 or numbers else ' style="font-size: 8px"'
-        parts.append(f'<text x="{x:.1f}" y="{_HIGH - 5}" text-anchor="{anchor}"{size}>{html.escape(said)}</text>')
+def _picture(name: str, points: Any, drawn: FloatArray, *, numbers: bool) -> str:
+    """A tile with a curve over numbers, or with dots beside words."""
     title = html.escape(name)
     return (
         f'<li><span>{title}</span><svg class="curve" viewBox="0 0 {_WIDE} {_HIGH}" role="img" '
-        f'aria-label="what {title} adds">{"".join(parts)}</svg></li>\n'
+        f'aria-label="what {title} adds">{(_curve if numbers else _dots)(points, drawn)}</svg></li>\n'
     )
 
 
-def _down(value: float, low: float, room: float) -> float:
-    return 8 + (_HIGH - _LOW - 16) * (1 - (value - low) / room)
+def _curve(points: Any, drawn: FloatArray) -> str:
+    values = pd.to_numeric(points).to_numpy(np.float64)
+    shares = (values - values[0]) / max(float(values[-1] - values[0]), 1e-12)
+    across = _LEFT + shares * (_WIDE - _LEFT - 8)
+    low, high = _range(drawn)
+    down = 8 + (_HIGH - _LOW - 16) * (1 - (drawn - low) / (high - low))
+    zero = 8 + (_HIGH - _LOW - 16) * high / (high - low)
+    parts = [f'<path d="M{_LEFT} {zero:.1f}H{_WIDE - 8}"/>']
+    for level, at in ((high, 12), (low, _HIGH - _LOW - 4)):
+        parts.append(f'<text x="{_LEFT - 4}" y="{at}" text-anchor="end">{level:.1g}</text>')
+    for number, line in enumerate(down.T):
+        joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, line, strict=True))
+        parts.append(f'<polyline points="{joined}" {_shade(number)}/>')
+    for at, end, anchor in ((_LEFT, points.iloc[0], "start"), (_WIDE - 8, points.iloc[-1], "end")):
+        said = f"{end:.4g}" if isinstance(end, int | float | np.number) else str(end)[:10]
+        parts.append(f'<text x="{at}" y="{_HIGH - 5}" text-anchor="{anchor}">{html.escape(said)}</text>')
+    return "".join(parts)
+
+
+def _dots(points: Any, drawn: FloatArray) -> str:
+    low, high = _range(drawn)
+    across = _WORD + 10 + (_WIDE - _WORD - 24) * (drawn - low) / (high - low)
+    zero = _WORD + 10 - (_WIDE - _WORD - 24) * low / (high - low)
+    parts = [f'<path d="M{zero:.1f} 2V{_HIGH - _LOW}"/>']
+    for row, (word, places) in enumerate(zip(points, across, strict=True)):
+        said = str(word) if len(str(word)) <= 13 else f"{str(word)[:12]}\N{HORIZONTAL ELLIPSIS}"
+        parts.append(f'<text x="0" y="{14 + 16 * row}">{html.escape(said)}</text>')
+        parts += [f'<circle cx="{x:.1f}" cy="{10 + 16 * row}" r="4" {_shade(at)}/>' for at, x in enumerate(places)]
+    for level, at, anchor in ((low, _WORD + 4, "start"), (high, _WIDE - 4, "end")):
+        parts.append(f'<text x="{at}" y="{_HIGH - 5}" text-anchor="{anchor}">{level:.1g}</text>')
+    return "".join(parts)
+
+
+def _range(drawn: FloatArray) -> tuple[float, float]:
+    """The least and the greatest value, 0 included."""
+    low, high = min(float(drawn.min()), 0.0), max(float(drawn.max()), 0.0)
+    return low, max(high, low + 1e-9)
+
+
+def _shade(line: int) -> str:
+    return f'style="opacity: {1 - 0.22 * line:.2f}"'
