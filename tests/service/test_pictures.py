@@ -104,13 +104,13 @@ def broken():
     ("row", "sentence"),
     [
         ({"image": "not base64!"}, "Row 1: image must be text in base64, got 'not base64!'"),
-        ({"image": ""}, "PNG or JPEG file of at most 4194304 pixels and 100 scans, got 0 bytes"),
+        ({"image": ""}, "PNG or JPEG file of at most 1048576 pixels and 100 scans, got 0 bytes"),
         ({"image": 7}, "Row 1: image must be a PNG or JPEG file in base64, got 7"),
         ({"image": None}, "Row 1: image must be a PNG or JPEG file in base64, got None"),
         ({"image": broken()}, "PNG or JPEG file of at most"),
         ({"image": encoded(Image.new("L", (8, 8)), "GIF")}, "PNG or JPEG file of at most"),
         ({"image": encoded(Image.new("L", (8, 8)), "TIFF")}, "PNG or JPEG file of at most"),
-        ({"image": encoded(Image.new("1", (2**12, 2**12)))}, "PNG or JPEG file of at most"),
+        ({"image": encoded(Image.new("1", (2**10, 2**10 + 1)))}, "PNG or JPEG file of at most"),
         ({"picture": ""}, "Row 1 must have the column 'image'"),
     ],
 )

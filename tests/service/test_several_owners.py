@@ -220,8 +220,11 @@ def test_a_block_has_no_more_rows_than_were_paid(consortium):
     with pytest.raises(InvalidInput, match="at most 4 different rows"):
         owner.votes("a", terms, features[3:6])
     assert owner.votes("b", terms, features[3:6])[1] == left - 1
-    with pytest.raises(InvalidInput, match="features must be"):
-        owner.votes("b", terms, features[:, :1])
+    paid = len(consortium.spends("south"))
+    for wrong, sentence in ((features[:2, :1], "features must be"), (features[:2] * np.nan, "must be finite")):
+        with pytest.raises(InvalidInput, match=sentence):
+            owner.votes("c", terms, wrong)
+    assert len(consortium.spends("south")) == paid
 
 
 @pytest.mark.slow

@@ -127,6 +127,7 @@ class OwnerVotes:
         self._classes = classes
         public = np.ascontiguousarray(public)
         self._row = (public.dtype, public.shape[1:])
+        self._finite = _is_finite(public)
         self._digest = hashlib.sha256(f"{self._row}".encode() + public.tobytes()).hexdigest()
         self.teachers = teachers
         self._budget = budget
@@ -187,6 +188,8 @@ class OwnerVotes:
         """
         if (features.dtype, features.shape[1:]) != self._row:
             raise InvalidInput(f"features must be {self._row}, got {(features.dtype, features.shape[1:])}.")
+        if self._finite and not _is_finite(features):
+            raise InvalidInput("features must be finite, as those of the public rows are, and some are not.")
         if self._block != (block, terms):
             self.close()
             budget = self._of(terms).again(InMemory())
@@ -221,3 +224,7 @@ class OwnerVotes:
                 raise Refused("A block with these terms has no worst case.")
             self._priced = (terms, self._budget.of_plan(plan, InMemory()))
         return self._priced[1]
+
+
+def _is_finite(features: NDArray[Any]) -> bool:
+    return features.dtype.kind != "f" or bool(np.isfinite(features).all())

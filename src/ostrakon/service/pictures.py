@@ -15,8 +15,8 @@ from ostrakon.validation import InvalidInput, shown
 
 IMAGE = "image"
 """The name of the only column, and of its kind."""
-MAX_PIXELS = 2**22
-"""Pixels of one picture: 2048 x 2048."""
+MAX_PIXELS = 2**20
+"""Pixels of one picture: 1024 x 1024."""
 MAX_PICTURES = 100
 """Pictures of one request."""
 PICTURES_AT_ONCE, MAX_WAITING_PICTURES = 128, 1000
