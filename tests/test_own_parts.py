@@ -11,6 +11,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
+from ostrakon import BoundedGNMax, PATEClassifier
 from ostrakon.data import sources
 from ostrakon.estimators.choices import make_student
 from ostrakon.estimators.registry import SHORT_NAMES
@@ -18,6 +19,7 @@ from ostrakon.export.onnx_models import classified
 from ostrakon.export.released import ReleasedStudent
 from ostrakon.export.row_form import RowForm
 from ostrakon.export.student_files import export_student, load_student, require_exportable
+from ostrakon.private_estimator import StaysHere
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.validation import InvalidInput
 
@@ -92,3 +94,28 @@ def test_a_format_is_one_entry(monkeypatch, tmp_path):
     np.testing.assert_array_equal(ours.y_test, theirs.y_test)
     # A record's teacher follows from what it holds, in whatever format.
     assert ours.private.units == theirs.private.units == 60
+
+
+def test_a_student_that_cannot_leave_is_named_before_anything_is_drawn():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, 2)), rng.integers(0, 2, 600)
+    model = PATEClassifier(mechanism="bounded-gnmax(sigma2=5)", student="nearest-centroid", classes=[0, 1])
+    with pytest.warns(StaysHere, match="save_release will refuse it: The student must be one that can be released"):
+        model.fit(X, y, X_public=rng.normal(size=(100, 2)))
+    assert model.mechanism_ == BoundedGNMax(sigma2=5.0)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "sentence"),
+    [
+        ("gnmax(gamma=3)", "gamma is not a parameter of gnmax, which takes sigma2"),
+        ("gnmx(sigma2=3)", "mechanism must be one of .*'gnmx'"),
+        ("gnmax(sigma2=-1)", "sigma2 must be .*-1"),
+        ("gnmax(sigma2", "must be written as NAME"),
+    ],
+)
+def test_a_mechanism_written_as_a_call_is_read_in_python_too(mechanism, sentence):
+    X, pool = np.split(np.random.default_rng(0).normal(size=(700, 2)), [600])
+    model = PATEClassifier(mechanism=mechanism, n_teachers=20, classes=[0, 1])
+    with pytest.raises(InvalidInput, match=sentence):
+        model.fit(X, np.arange(600) % 2, X_public=pool)

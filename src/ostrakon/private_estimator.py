@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -15,9 +16,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
+from ostrakon.estimators.choices import make_student
+from ostrakon.export.student_files import require_exportable
 from ostrakon.mechanisms import Mechanism
-from ostrakon.mechanisms.registry import find
-from ostrakon.options.options import AUTO, Options
+from ostrakon.mechanisms.registry import find, require_own
+from ostrakon.options.call import parse_call
+from ostrakon.options.options import AUTO, Options, is_auto
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.rows_in_memory import (
     as_written,
@@ -60,7 +64,9 @@ class PrivateEstimator(BaseEstimator):
         try:
             # The learners pass weights to each other, so the caller's metadata routing does not apply to them.
             with config_context(enable_metadata_routing=False):
-                finished = run_steps(task, self._options(), memory, rng=noise)
+                options = self._options()
+                self._warn_of_students_that_stay(options)
+                finished = run_steps(task, options, memory, rng=noise)
         except BaseException as error:
             if memory.draws:
                 self._fits = getattr(self, "_fits", {}) | note_failure(task.private.users)
@@ -75,6 +81,16 @@ class PrivateEstimator(BaseEstimator):
             in_ledger=finished.budget is not None,
         )
         self._store(replace(finished, statement=statement), memory)
+
+    def _warn_of_students_that_stay(self, options: Options) -> None:
+        """Say before anything is drawn that `save_release` will refuse the named student."""
+        if is_auto(options.student):
+            return
+        student = make_student(options.student, seed=options.seed)
+        try:
+            require_exportable(student)
+        except InvalidInput as refusal:
+            warnings.warn(f"It can be used here, but save_release will refuse it: {refusal}", StaysHere, stacklevel=4)
 
     def _public_part(self, given: Any, X_public: Any) -> tuple[Any, dict[str, Any]]:
         """Check X_public and return (X as its domain types it, the task's public arguments)."""
@@ -199,6 +215,9 @@ class PrivateEstimator(BaseEstimator):
                     f"for, got a {type(self.mechanism).__name__}; register it under a name of its own."
                 )
             given |= {"mechanism": self.mechanism.name, "parameters": self.mechanism.parameters()}
+        elif isinstance(self.mechanism, str) and "(" in self.mechanism:
+            name, parameters = parse_call(self.mechanism)
+            given |= {"mechanism": name, "parameters": require_own(name, parameters)}
         given["seed"] = int(check_random_state(self.random_state).randint(2**31 - 1))
         return Options(**given)
 
@@ -209,6 +228,10 @@ class PrivateEstimator(BaseEstimator):
         if is_free_form(rows):
             return np.asarray(rows)
         return validate_data(self, rows, reset=False, dtype=None, accept_sparse=False)
+
+
+class StaysHere(UserWarning):
+    """The named student can be used in this process, but not be released."""
 
 
 def in_python_words(refusal: str) -> str:
