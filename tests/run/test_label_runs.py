@@ -182,6 +182,7 @@ def test_one_label_changes_one_teacher_alone_to_the_last_bit(tmp_path, file, by)
 class _Plan:
     teachers: int = 12
     classes: int = 2
+    labels: None = None
 
 
 PLAN = _Plan()

@@ -1,8 +1,13 @@
 """The audit by level of consent passes a collection that scales every level, and refutes one that forgets a level."""
 
-import numpy as np
-import pytest
+from dataclasses import replace
 
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from ostrakon.cli import app
 from ostrakon.data.consent import Consent
 from ostrakon.features.moments import MomentMap
 from ostrakon.options.options import Options
@@ -64,3 +69,27 @@ def test_a_plan_without_levels_is_refused():
     plain = make_plan(Options(delta=1e-3), units=900, pool=80, classes=3)
     with pytest.raises(InvalidInput, match="levels of consent"):
         audit_levels(plain, U, np.arange(4), moments=None, rng=np.random.default_rng(0))
+
+
+def test_an_epsilon_for_a_record_removed_is_not_attacked_by_replacing_one():
+    removed = replace(PLAN, mechanism=PLAN.mechanism.under("take-out"))
+    with pytest.raises(InvalidInput, match="replaces a record, and this plan's epsilon is for one removed"):
+        audit_levels(removed, U, np.arange(9), moments=None, rng=np.random.default_rng(0))
+
+
+@pytest.mark.slow
+def test_a_run_from_files_is_audited_level_by_level(tmp_path):
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.normal(size=(1500, 3)), columns=list("abc"))
+    frame["ill"] = np.where(frame["a"] > 0, "yes", "no")
+    frame[:1000].assign(tier=rng.integers(1, 4, 1000)).to_csv(tmp_path / "private.csv", index=False)
+    frame[1000:].drop(columns="ill").to_csv(tmp_path / "public.csv", index=False)
+    files = [f"--private={tmp_path / 'private.csv'}", f"--public={tmp_path / 'public.csv'}", "--target=ill"]
+    consent = ["--classes=no,yes", "--consent=tier:1=0.5,2=1,3=2"]
+    done = CliRunner().invoke(app, ["train", *files, *consent, f"--out={tmp_path / 'run'}"])
+    assert done.exit_code == 0, done.output
+    audited = CliRunner().invoke(app, ["audit", "--run", str(tmp_path / "run"), "--samples", "500"])
+    assert audited.exit_code == 0, audited.output
+    assert "No level is refuted." in audited.output
+    refused = CliRunner().invoke(app, ["audit", "--run", str(tmp_path / "run"), "--json"])
+    assert isinstance(refused.exception, InvalidInput)

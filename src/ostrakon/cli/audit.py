@@ -7,9 +7,10 @@ import inspect
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
+from rich.table import Table
 
 from ostrakon.cli.app import app, console
 from ostrakon.cli.options import mechanism_parameters, with_options
@@ -125,17 +126,57 @@ def _tell(result: Any, *, as_json: bool, warning: str = "") -> None:
 def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float, jobs: int, as_json: bool) -> None:
     """Audit the run in the folder `path`, or one of the options in that file, by canaries or poisoned teachers."""
     from ostrakon.cli.app import errors
+    from ostrakon.noise import secure_rng
+    from ostrakon.run_audit.audit_run import audit_run
+    from ostrakon.run_audit.audit_teachers import audit_teachers
+
+    task, options, plan = _read_run(path, jobs)
+
+    def say(stage: str) -> None:
+        errors.print(f"[dim]{stage} …[/]", highlight=False)
+
+    if out is not None and (plan.levels or not plan.per_record):
+        raise InvalidInput(
+            "--out cannot be given for a run that trains teachers or has levels: its audit writes nothing."
+        )
+    if plan.levels:
+        _audit_levels(task, options, plan, samples=samples, confidence=confidence, as_json=as_json)
+        return
+    if not plan.per_record:
+        rng = secure_rng()
+        _tell(
+            audit_teachers(task, options, plan, rng=rng, samples=samples, confidence=confidence, say=say),
+            as_json=as_json,
+        )
+        return
+    result = audit_run(
+        path.with_name(f"{path.resolve().stem}-audit") if out is None else out,
+        task,
+        options,
+        rng=secure_rng(),
+        plan=plan,
+        original=path if path.is_dir() else None,
+        confidence=confidence,
+        say=say,
+    )
+    if as_json:
+        typer.echo(json.dumps(result.as_json(), allow_nan=False))
+    else:
+        console.print(result.verdict, style="bold red" if result.refuted else "", highlight=False)
+    if result.refuted:
+        raise typer.Exit(1)
+
+
+def _read_run(path: Path, jobs: int) -> tuple[Any, Any, Any]:
+    """The task, the options and the plan of the run in the folder `path`, or of the options in that file."""
     from ostrakon.cli.train import read_config
     from ostrakon.features.text import reads_text
-    from ostrakon.noise import secure_rng
     from ostrakon.options.files import Files
     from ostrakon.options.options import Options
     from ostrakon.planning.plan import plan_from
     from ostrakon.run.folder import RunFolder
     from ostrakon.run.inputs.files import task_from_files
     from ostrakon.run.steps import plan_of
-    from ostrakon.run_audit.audit_run import audit_run
-    from ostrakon.run_audit.audit_teachers import audit_teachers
 
     description = path / "run.toml" if path.is_dir() else path
     stored = RunFolder(path).read() if path.is_dir() else None
@@ -152,34 +193,40 @@ def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float,
         RunFolder(path).refuse_other_run(stored["asked"], task.fingerprints)
     options = Options.of({**asked, "jobs": jobs})
     plan = plan_of(task, options) if stored is None else plan_from(stored["settled"], classes=len(task.classes))
+    return task, options, plan
 
-    def say(stage: str) -> None:
-        errors.print(f"[dim]{stage} …[/]", highlight=False)
 
-    if not plan.per_record:
-        if out is not None:
-            raise InvalidInput("--out cannot be given for a run that trains teachers: its audit writes nothing.")
-        rng = secure_rng()
-        _tell(
-            audit_teachers(task, options, plan, rng=rng, samples=samples, confidence=confidence, say=say),
-            as_json=as_json,
-        )
-        return
-    result = audit_run(
-        path.with_name(f"{path.resolve().stem}-audit") if out is None else out,
-        task,
-        options,
-        rng=secure_rng(),
-        plan=plan,
-        original=path if stored is not None else None,
-        confidence=confidence,
-        say=say,
-    )
+def _audit_levels(task: Any, options: Any, plan: Any, *, samples: int, confidence: float, as_json: bool) -> None:
+    """Print what an audit finds for every level of consent; exit status 1 if one is refuted."""
     if as_json:
-        typer.echo(json.dumps(result.as_json(), allow_nan=False))
-    else:
-        console.print(result.verdict, style="bold red" if result.refuted else "", highlight=False)
-    if result.refuted:
+        raise InvalidInput("--json cannot be given for a run with levels of consent.")
+    from ostrakon.noise import secure_rng
+    from ostrakon.run.stages.features import view_of
+    from ostrakon.run.stages.votes import moment_map, queries_of
+    from ostrakon.run_audit.audit_levels import audit_levels
+
+    view = view_of(task.X_public, options.representation, seed=options.seed)
+    queries = queries_of(view, plan.queries, strategy=options.query_strategy, seed=options.seed)
+    audits = audit_levels(
+        plan,
+        view.public,
+        queries,
+        moments=cast(Any, moment_map(plan, view, queries)),
+        rng=secure_rng(),
+        samples=samples,
+        confidence=confidence,
+    )
+    title = f"One record replaced, at delta {plan.delta:g}"
+    table = Table(
+        "level", "claimed epsilon", "by the distance", "certified by samples", title=title, title_justify="left"
+    )
+    for one in audits:
+        table.add_row(one.level, f"{one.claimed:.4g}", f"{one.distance:.4g}", f"{one.lower_bound:.4g}")
+    console.print(table)
+    refuted = [one.level for one in audits if one.refuted]
+    sentence = "No level is refuted." if not refuted else f"Refuted: the claims of the levels {', '.join(refuted)}."
+    console.print(sentence, style="bold red" if refuted else "", highlight=False)
+    if refuted:
         raise typer.Exit(1)
 
 

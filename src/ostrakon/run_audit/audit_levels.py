@@ -94,7 +94,7 @@ def audit_levels(
     Raises
     ------
     InvalidInput
-        For a plan without levels.
+        For a plan without levels, or whose epsilon is for one record removed.
 
     Notes
     -----
@@ -107,6 +107,8 @@ def audit_levels(
     samples, confidence = whole("samples", samples, at_least=100), fraction("confidence", confidence)
     if not plan.levels:
         raise InvalidInput("An audit by level needs a plan with levels of consent, got one without.")
+    if plan.mechanism.relation == "take-out":
+        raise InvalidInput("An audit by level replaces a record, and this plan's epsilon is for one removed.")
     rows = np.asarray(public)[np.unique(np.linspace(0, len(public) - 1, _ROWS).astype(int))]
 
     def votes_of(row: int, label: int, level: int) -> BoundedVotes:

@@ -143,8 +143,8 @@ def _require_auditable(plan: Plan, task: Task) -> float:
         )
     if plan.levels:
         raise InvalidInput(
-            "A run can be audited by canaries where all records weigh the same; "
-            "ostrakon.run_audit.audit_levels attacks every level of consent at its own epsilon."
+            "A run can be audited by canaries where all records weigh the same; `ostrakon audit --run` attacks every "
+            "level of consent at its own epsilon."
         )
     if task.domain is not None:
         raise InvalidInput("A run can be audited by canaries where public rows are given: canaries are copies of them.")
