@@ -61,7 +61,10 @@ def test_pate_2018_as_json(ostrakon, data_dir):
     assert (mnist["exact, Mironov"], adult["exact, Mironov"]) == pytest.approx((1.144, 1.182), abs=1e-3)
     assert round(mnist["expected answers"], 2) == 282.72
     for row in (mnist, adult):
-        assert row["exact"] < row["published bound"] < row["worst case, answers capped"] <= row["worst case"]
+        assert row["exact"] < row["published bound"]
+        assert row["exact"] < row["worst case, answers capped"] <= row["worst case"]
+    # What holds for all votes is less than what was published for these.
+    assert round(mnist["worst case, answers capped"], 2) == 1.75
     table_2 = {(row["run"][:5], row["row"]): row for row in found["tables"][1]["rows"]}
     printed = table_2["MNIST", "recomputed, theorem as printed"]
     assert (round(printed["mean ε"], 2), round(printed["± sd"], 3)) == (2.52, 0.385)

@@ -386,7 +386,11 @@ def attacked(owners, monkeypatch, attack):
 )
 def test_an_owner_that_sends_something_else_leaves_no_sum_behind(owners, monkeypatch, attack, sentence):
     done = attacked(owners, monkeypatch, attack)
-    assert all(isinstance(done[name], str) and re.search(sentence, done[name]) for name in HONEST), done
+    said = [str(done[name]) for name in HONEST]
+    # One may learn that the other has stopped, before it hears of another sum.
+    stopped = "sent no confirmation of the sum, so nothing was stored here"
+    assert any(re.search(sentence, one) for one in said), done
+    assert all(re.search(f"{sentence}|{stopped}", one) for one in said), done
     assert not any((owners.place / f"sum-{name}" / "opened.sum").exists() for name in HONEST)
 
 
