@@ -46,6 +46,11 @@ def test_votes_are_for_and_against_each_label_of_each_row():
     assert label_votes(sets, 3).counts.tolist() == [[1, 2], [3, 0], [2, 1], [1, 2], [0, 3], [1, 2]]
 
 
+def test_a_teacher_that_abstains_is_not_for_every_label():
+    with pytest.raises(InvalidInput, match="Every teacher must vote on every label"):
+        label_votes(np.array([[5, -1]]), 3)
+
+
 @pytest.mark.parametrize("mechanism", ["gnmax", "confident-gnmax", "lnmax"])
 def test_the_price_is_that_of_as_many_queries_of_two_classes(mechanism):
     options = Options(mechanism=mechanism, teachers=100, queries=30, epsilon=1.0, max_answers=None)

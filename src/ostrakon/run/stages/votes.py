@@ -199,6 +199,8 @@ def label_votes(predictions: IntArray, labels: int) -> Votes:
 
     predictions: sets of labels as numbers, (rows, teachers).
     """
+    if (predictions < 0).any():
+        raise InvalidInput("Every teacher must vote on every label, and one without rows abstains.")
     votes = of_set_numbers(predictions, labels).sum(axis=1).reshape(-1)
     return Votes(np.column_stack([predictions.shape[1] - votes, votes]))
 
