@@ -8,27 +8,18 @@ and the means of accuracies and of processor seconds of both ways.
 
 from __future__ import annotations
 
-import argparse
 import time
-from pathlib import Path
 
 import numpy as np
 
 from ostrakon.students import selection
-from tables import OWN
-from tables_default import WAYS, run
+from tables_default import WAYS, arguments, run
 
 PARTS = {"all candidates": 5, "the default": selection.RACED}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--epsilons", type=float, nargs="+", default=[0.5, 1.0, 2.0])
-    parser.add_argument("--tables", nargs="+")
-    given = parser.parse_args()
-    names = given.tables or ["adult", *sorted(path.stem for path in (given.data / "tables").glob("*.csv")), *OWN]
+    given, names = arguments(__doc__)
     runs = [
         (name, seed, epsilon, way)
         for name in names

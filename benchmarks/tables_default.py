@@ -51,15 +51,24 @@ def run(name: str, data: Path, seed: int, epsilon: float, way: str) -> list[obje
     return [*line, *told, f"{time.perf_counter() - started:.0f}"]
 
 
-def main() -> None:
-    """Run what is not there and tell the means."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(description: str | None) -> tuple[argparse.Namespace, list[str]]:
+    """The arguments of this script and of others that repeat its runs, and the names of the tables."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.5, 1.0, 2.0])
     parser.add_argument("--tables", nargs="+")
     given = parser.parse_args()
-    names = given.tables or ["adult", *sorted(path.stem for path in (given.data / "tables").glob("*.csv")), *OWN]
+    return given, given.tables or [
+        "adult",
+        *sorted(path.stem for path in (given.data / "tables").glob("*.csv")),
+        *OWN,
+    ]
+
+
+def main() -> None:
+    """Run what is not there and print the means."""
+    given, names = arguments(__doc__)
     held = list(csv.reader(RESULTS.open()))[1:] if RESULTS.exists() else []
     known = {tuple(line[:4]) for line in held}
     for name in names:

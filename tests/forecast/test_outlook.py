@@ -56,10 +56,15 @@ def test_what_needs_no_rehearsal_is_told_before_one():
 
 def test_simulated_worlds_are_called_that():
     found = ostrakon.plan(X, classes=["in", "out"], epsilons=[2.0], **ASKED)
-    told = found.as_dict()
-    assert (told["simulated"], told["majority"], told["not_private"], told["forecasts"]) == (True, None, None, [])
+    content = found.as_dict()
+    assert (content["simulated"], content["majority"], content["not_private"], content["forecasts"]) == (
+        True,
+        None,
+        None,
+        [],
+    )
     assert "simulated worlds" in found.basis
-    (lost,) = told["lost_in_simulated_worlds"]
+    (lost,) = content["lost_in_simulated_worlds"]
     assert lost["least"] <= lost["mean"] <= lost["most"]
     assert (lost["epsilon"], lost["mechanism"]) == (2.0, found.offers[0].mechanism)
     # Of public rows without labels no accuracy is known, and so no epsilon for one.

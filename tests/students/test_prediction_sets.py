@@ -16,8 +16,8 @@ def rows_of(rng, *, sigma2, records=20_000, overconfident=1.0):
         0, sigma2, (CELLS, CLASSES)
     )
     own = np.repeat(np.arange(CELLS), MEMBERS)
-    told = np.exp(overconfident * scores + rng.normal(0, 0.3, scores.shape))
-    likely = np.repeat(told / told.sum(axis=1, keepdims=True), MEMBERS, axis=0)
+    weights = np.exp(overconfident * scores + rng.normal(0, 0.3, scores.shape))
+    likely = np.repeat(weights / weights.sum(axis=1, keepdims=True), MEMBERS, axis=0)
     rows = UntaughtRows(likely=likely, labels=likely.argmax(axis=1), own=own, counts=counts, sigma2=sigma2)
     return rows, shares
 

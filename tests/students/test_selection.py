@@ -78,8 +78,8 @@ def test_who_is_behind_the_first_after_two_parts_is_taught_no_more():
 
 
 def test_a_mean_is_tried_by_what_it_is_made_of():
-    told = {"counts": True, "classes": 2, "queries": 60, "features": 2, "seed": 0}
-    candidates = {each.name: each for each in table_candidates(**told)}
+    sizes = {"counts": True, "classes": 2, "queries": 60, "features": 2, "seed": 0}
+    candidates = {each.name: each for each in table_candidates(**sizes)}
     vote = candidates["soft-vote"]
     fitted = replace(
         vote, student=candidates["soft-vote"].student.set_params(estimator=soft_vote(trees(40, counts=True)))

@@ -7,7 +7,7 @@ import inspect
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -201,21 +201,9 @@ def _audit_levels(task: Any, options: Any, plan: Any, *, samples: int, confidenc
     if as_json:
         raise InvalidInput("--json cannot be given for a run with levels of consent.")
     from ostrakon.noise import secure_rng
-    from ostrakon.run.stages.features import view_of
-    from ostrakon.run.stages.votes import moment_map, queries_of
-    from ostrakon.run_audit.audit_levels import audit_levels
+    from ostrakon.run_audit.audit_levels import audit_levels_of_run
 
-    view = view_of(task.X_public, options.representation, seed=options.seed)
-    queries = queries_of(view, plan.queries, strategy=options.query_strategy, seed=options.seed)
-    audits = audit_levels(
-        plan,
-        view.public,
-        queries,
-        moments=cast(Any, moment_map(plan, view, queries)),
-        rng=secure_rng(),
-        samples=samples,
-        confidence=confidence,
-    )
+    audits = audit_levels_of_run(task, options, plan, rng=secure_rng(), samples=samples, confidence=confidence)
     title = f"One record replaced, at delta {plan.delta:g}"
     table = Table(
         "level", "claimed epsilon", "by the distance", "certified by samples", title=title, title_justify="left"

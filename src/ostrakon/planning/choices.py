@@ -47,8 +47,12 @@ class Choices:
     parameter_sources: Mapping[str, str]
 
 
-def trained_choices(options: Options, name: str, *, units: int, pool: int, classes: int, unit: str) -> Choices:
+def trained_choices(
+    options: Options, name: str, *, units: int, pool: int, classes: int, unit: str, labels: int = 1
+) -> Choices:
     """The choices for trained teachers and the mechanism called `name`.
+
+    labels: how many queries each public row is, one for each label that it may have.
 
     Errors: see `ostrakon.planning.make_plan.make_plan`.
     """
@@ -66,10 +70,13 @@ def trained_choices(options: Options, name: str, *, units: int, pool: int, class
     queries, max_answers = _queries(options, pool, sources), options.max_answers
     if queries is None:
         sources["number of queries"] = "a default from the size of the public data and the epsilon"
-        sizes: Any = {"pool": pool, "epsilon": epsilon, "delta": delta}
+        sizes: Any = {"pool": pool * labels, "epsilon": epsilon, "delta": delta}
         sizes |= shape(name == INTERACTIVE, teachers=teachers, classes=classes)
         queries, cap = default_size(mechanism, **sizes, max_answers=max_answers)
         max_answers = max_answers if gated else cap
+        queries = max(1, queries // labels) * labels
+    else:
+        queries *= labels
     if gated and name == INTERACTIVE:
         raise InvalidInput("A gate takes one batch of queries: interactive-gnmax, which asks in two rounds, has none.")
     if gated and max_answers is not None:

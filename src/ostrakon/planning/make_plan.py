@@ -161,14 +161,8 @@ def labels_plan(options: Options, *, labels: int, units: int, pool: int, unit: s
     with other queries, so they are priced like those.
     """
     name = of_teachers_of_labels(options, labels)
-    if options.queries is not None:
-        if options.queries > pool:
-            raise InvalidInput(f"queries must be at most {pool}, the number of public rows, got {options.queries}.")
-        options = replace(options, queries=options.queries * labels)
-    choices = trained_choices(options, name, units=units, pool=pool * labels, classes=2, unit=unit)
-    assert choices.queries is not None
-    queries = max(1, choices.queries // labels) * labels
-    return replace(trained_plan(replace(choices, queries=queries)), labels=labels)
+    choices = trained_choices(options, name, units=units, pool=pool, classes=2, unit=unit, labels=labels)
+    return replace(trained_plan(choices), labels=labels)
 
 
 def _gate(choices: Choices, agreement: float, queries: int) -> Gate | None:

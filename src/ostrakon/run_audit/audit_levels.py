@@ -15,7 +15,11 @@ from ostrakon.audit.certify import certified_epsilon
 from ostrakon.features.moments import MomentMap
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.noise import require_rng
+from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan
+from ostrakon.run.inputs.task import Task
+from ostrakon.run.stages.features import view_of
+from ostrakon.run.stages.votes import moment_map, queries_of
 from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.validation import InvalidInput, fraction, whole
 from ostrakon.votes import STEPS, BoundedVotes
@@ -48,6 +52,34 @@ class LevelAudit:
     def refuted(self) -> bool:
         """Whether the claim is refuted."""
         return max(self.distance, self.lower_bound) > self.claimed * (1 + _NUMERICAL)
+
+
+def audit_levels_of_run(task: Task, options: Options, plan: Plan, **how: Any) -> tuple[LevelAudit, ...]:
+    """Attack every level of consent of a run that `plan` settles, at its public rows and its queries.
+
+    Parameters
+    ----------
+    task : Task
+    options : Options
+    plan : Plan
+        With levels of consent.
+    **how
+        As of `audit_levels`.
+
+    Returns
+    -------
+    tuple of LevelAudit
+
+    Raises
+    ------
+    InvalidInput
+        As of `audit_levels`.
+    """
+    view = view_of(task.X_public, options.representation, seed=options.seed)
+    queries = queries_of(view, plan.queries, strategy=options.query_strategy, seed=options.seed)
+    moments = moment_map(plan, view, queries)
+    assert moments is None or isinstance(moments, MomentMap)
+    return audit_levels(plan, view.public, queries, moments=moments, **how)
 
 
 def audit_levels(

@@ -21,29 +21,6 @@ from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import Votes
 
 
-def block_plan(plan: Plan, *, mechanism: Any, teachers: int, queries: int, answers: int) -> Plan:
-    """Return the plan of one block of answers. It has no statement; the account charges for it.
-
-    Parameters
-    ----------
-    plan : Plan
-        Of the run that trained the teachers.
-    mechanism : ConfidentGNMax
-    teachers : int
-        Of all owners together.
-    queries, answers : int
-        The most rows of the block, and the most answers.
-
-    Returns
-    -------
-    Plan
-    """
-    sizes: dict[str, Any] = {"queries": queries, "max_answers": answers, "delta": plan.delta}
-    of_votes: dict[str, Any] = shape(False, teachers=teachers, classes=plan.classes)
-    bound = worst_case(mechanism, **sizes, **of_votes, adaptive=True)
-    return dataclasses.replace(plan, interactive=False, mechanism=mechanism, teachers=teachers, bound=bound, **sizes)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Terms:
     """What the desk says of its blocks: the mechanism over the votes of all owners, and the size of a block.
@@ -66,20 +43,34 @@ class Terms:
     answers: int
 
     def plan(self, plan: Plan) -> Plan:
-        """Return the plan of one block, priced here.
+        """Return the plan of one block, priced here. It has no statement; the account charges for it.
+
+        Parameters
+        ----------
+        plan : Plan
+            Of the run that trained the teachers.
+
+        Returns
+        -------
+        Plan
 
         Raises
         ------
         InvalidInput
             If a number is not allowed.
         """
-        return block_plan(
-            plan,
-            mechanism=ConfidentGNMax(threshold=self.threshold, sigma1=self.sigma1, sigma2=self.sigma2),
-            # With fewer teachers than vote here the price would be too low.
-            teachers=whole("teachers", self.teachers, at_least=plan.teachers, at_most=10**7),
-            queries=whole("queries", self.queries, at_least=1, at_most=200_000),
-            answers=whole("answers", self.answers, at_least=1, at_most=100_000),
+        mechanism = ConfidentGNMax(threshold=self.threshold, sigma1=self.sigma1, sigma2=self.sigma2)
+        # With fewer teachers than vote here the price would be too low.
+        teachers = whole("teachers", self.teachers, at_least=plan.teachers, at_most=10**7)
+        sizes: dict[str, Any] = {
+            "queries": whole("queries", self.queries, at_least=1, at_most=200_000),
+            "max_answers": whole("answers", self.answers, at_least=1, at_most=100_000),
+            "delta": plan.delta,
+        }
+        of_votes: dict[str, Any] = shape(False, teachers=teachers, classes=plan.classes)
+        bound = worst_case(mechanism, **sizes, **of_votes, adaptive=True)
+        return dataclasses.replace(
+            plan, interactive=False, mechanism=mechanism, teachers=teachers, bound=bound, **sizes
         )
 
 

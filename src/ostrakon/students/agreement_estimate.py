@@ -162,7 +162,7 @@ def _lower_bound(held: HeldOut) -> tuple[FloatArray, float]:
     """(weights on the counts whose sum bounds the agreement below, the variance of that sum for drawing public rows).
 
     The bound of a cell is that of the class which the student says of most rows there: of the rows of one half, where
-    the other half and the query, which are no part of what is measured, choose the class.
+    the other half and the query, which are not measured there, choose the class.
     """
     queries = np.zeros_like(held.counts, np.int64) if held.of_queries is None else held.of_queries
     said = np.stack([held.said[0] - queries, held.said[1]])

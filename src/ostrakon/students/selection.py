@@ -75,7 +75,7 @@ class Candidate:
 
     name: what a user would type. student: unfitted. takes_rows: whether it learns from public rows as they are, not
     from their features. tried: what is cross-validated in its place, because it is much quicker; None: itself.
-    fallback: whether it is kept where nobody can be told from a guess. mean_of: names of other candidates, if it
+    fallback: whether it is kept where no candidate is better than a guess. mean_of: names of other candidates, if it
     believes the mean of what they do: where they are tried, nothing is fitted for it.
     """
 
