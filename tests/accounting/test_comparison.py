@@ -3,12 +3,13 @@ import math
 import numpy as np
 import pytest
 
-from ostrakon.accounting.comparison import compare
+from ostrakon.accounting import comparison
+from ostrakon.accounting.comparison import compare, compared
 from ostrakon.accounting.data_dependent.exact import data_dependent_costs
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.rdp import Curve
-from ostrakon.mechanisms import MECHANISMS, GNMax, LNMax
+from ostrakon.mechanisms import MECHANISMS, GNMax, LNMax, StatefulMechanism
 from ostrakon.mechanisms.contrib.immutable import Immutable
 from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
 from ostrakon.validation import InvalidInput
@@ -37,6 +38,18 @@ def test_all_mechanisms_share_one_worst_case(votes):
             true = worst_case(row.mechanism, queries=60, delta=1e-5, teachers=100, classes=4, adaptive=True).epsilon
             assert row.worst_case == true
             assert 0.994 * 3 < true <= 3
+
+
+class Quieter(GNMax):
+    name = "quieter"
+
+
+def test_every_registered_mechanism_with_defaults_is_compared(monkeypatch):
+    of_a_query = [kind for kind in MECHANISMS.values() if not issubclass(kind, StatefulMechanism)]
+    monkeypatch.setattr(comparison, "MECHANISMS", {**MECHANISMS, "quieter": Quieter})
+    names = [mechanism.name for mechanism in compared(100)]
+    assert set(names) == {kind.name for kind in (*of_a_query, Quieter)} - {"interactive-gnmax", "propose-test-release"}
+    assert len(names) == len(set(names))
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from ostrakon.accounting.rdp import Curve
 from ostrakon.mechanisms import Mechanism, StatefulMechanism
 from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
 from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
-from ostrakon.mechanisms.registry import build_with_defaults
+from ostrakon.mechanisms.registry import MECHANISMS, build_with_defaults
 from ostrakon.numerics.inverse import least_of_power
 from ostrakon.validation import InvalidInput, fraction, positive
 from ostrakon.votes import IntArray, PublicVotes, Votes
@@ -26,7 +26,6 @@ from ostrakon.votes import IntArray, PublicVotes, Votes
 At = Literal["worst-case", "data-dependent", "gated"]
 AT = ("worst-case", "data-dependent", "gated")
 PASS_PROBABILITY = 0.95
-COMPARED = ("lnmax", "gnmax", "confident-gnmax", "exponential", "permute-and-flip", "screened-exponential", "immutable")
 NOTICE = (
     f"{DATA_DEPENDENT_NOTICE} Answers and accuracy depend on them, too: choose a mechanism on public, simulated or "
     "already paid-for votes."
@@ -137,6 +136,15 @@ class Comparison:
         }
 
 
+def compared(teachers: int) -> tuple[Mechanism, ...]:
+    """Every registered mechanism that has `Mechanism.defaults` and a price for each query, at those defaults."""
+    return tuple(
+        build_with_defaults(name, teachers, {})
+        for name, kind in MECHANISMS.items()
+        if kind.defaults(teachers, {}) and not issubclass(kind, StatefulMechanism)
+    )
+
+
 def compare(
     votes: Votes,
     *,
@@ -161,7 +169,7 @@ def compare(
     labels : ndarray of int, shape (queries,), optional
         True classes. Default: accuracy is agreement with the plurality.
     mechanisms : tuple of Mechanism, optional
-        The ratios of their noises stay. Default: all, at the defaults for this number of teachers.
+        The ratios of their noises stay. Default: `compared`.
 
     Returns
     -------
@@ -196,7 +204,7 @@ def compare(
             "votes must be public (simulated, published, or cast on public data) to be compared at a gated epsilon, "
             f"got {type(votes).__name__}."
         )
-    shapes = mechanisms or tuple(build_with_defaults(name, votes.teachers, {}) for name in COMPARED)
+    shapes = mechanisms or compared(votes.teachers)
     rows: list[Row] = []
     for shape in shapes:
         if progress is not None:
