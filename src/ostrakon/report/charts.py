@@ -103,10 +103,19 @@ def _quantities(outcome: FinishedRun) -> str:
     ends = outcome.quantity.values(np.linspace(0, 1, _RANGES + 1)).tolist()
     most = max(int(counts.max()), 1)
     bars = [
-        Bar(name=f"{low:.4g} to {high:.4g}", share=int(count) / most, value=f"{int(count):,}")
+        Bar(name=f"{rounded(low)} to {rounded(high)}", share=int(count) / most, value=f"{int(count):,}")
         for low, high, count in zip(ends[:-1], ends[1:], counts, strict=True)
     ]
     return bar_chart(f"What was learned: means for {len(known):,} of {len(shares):,} public rows", bars)
+
+
+def rounded(number: float) -> str:
+    """A number with four digits and without an exponent.
+
+    >>> rounded(11_523.6), rounded(0.5)
+    ('11,520', '0.5')
+    """
+    return f"{float(f'{number:.4g}'):,.10g}"
 
 
 def cell_shares(answers: Answers, *, noise: float) -> NDArray[np.float64]:
@@ -189,7 +198,7 @@ def curve_chart(statement: Statement) -> str:
     line = " ".join("{:.1f},{:.1f}".format(*position(*point)) for point in _line(curve.points))
     x, y = position(guarantee.epsilon, guarantee.delta)
     claim = f"epsilon {round_up(guarantee.epsilon):.10g} at delta {guarantee.delta!r}"
-    gaussian = "" if curve.mu is None else f" It is that of a Gaussian with mu {round_up(curve.mu):.10g}."
+    gaussian = "" if curve.mu is None else f" It is the line of a Gaussian mechanism with mu {round_up(curve.mu):.10g}."
     return (
         "<figure>\n<figcaption><strong>Privacy curve: epsilon at other deltas</strong><br>"
         f"The dot is the guarantee, {html.escape(claim)}. Every point of the line holds.{gaussian}</figcaption>\n"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.inspection import permutation_importance
 
 from ostrakon.export.released import ReleasedQuantity, ReleasedStudent
-from ostrakon.report.charts import Bar, bar_chart
+from ostrakon.report.charts import Bar, bar_chart, rounded
 from ostrakon.run.steps import FinishedRun
 from ostrakon.students.additive_boosting import is_additive
 from ostrakon.students.calibration import CalibratedStudent
@@ -93,7 +93,7 @@ def importance_chart(ranked: Sequence[tuple[str, float]], outcome: FinishedRun) 
     most = max(ranked[0][1], 1e-12)
     points = outcome.quantity is None
     bars = [
-        Bar(name=name, share=change / most, value=f"{100 * change:.1f}" if points else f"{change:.4g}")
+        Bar(name=name, share=change / most, value=f"{100 * change:.1f}" if points else rounded(change))
         for name, change in ranked[:SHOWN]
     ]
     what = "probabilities, in points," if points else "estimate"
@@ -203,7 +203,7 @@ def _curve(points: Any, drawn: FloatArray) -> str:
         joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, line, strict=True))
         parts.append(f'<polyline points="{joined}" {_shade(number)}/>')
     for at, end, anchor in ((_LEFT, points.iloc[0], "start"), (_WIDE - 8, points.iloc[-1], "end")):
-        said = f"{end:.4g}" if isinstance(end, int | float | np.number) else str(end)[:10]
+        said = rounded(float(end)) if isinstance(end, int | float | np.number) else str(end)[:10]
         parts.append(f'<text x="{at}" y="{_HIGH - 5}" text-anchor="{anchor}">{html.escape(said)}</text>')
     return "".join(parts)
 
