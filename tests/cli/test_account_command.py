@@ -4,10 +4,12 @@ import sys
 import numpy as np
 import pytest
 
-from ostrakon.accounting.account import account
+from ostrakon.accounting.account import EFFORT, account
+from ostrakon.accounting.data_independent.stages import Stage, worst_case_of_stages
 from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.cli.app import main
-from ostrakon.mechanisms import BoundedGNMax, ConfidentGNMax
+from ostrakon.mechanisms import BoundedGNMax, ConfidentGNMax, GNMax, LNMax
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 
@@ -53,6 +55,24 @@ def test_the_first_queries_alone(command):
     assert json.loads(out)["queries"] == 2
 
 
+STAGES = ["--mechanism", "gnmax(sigma2=40)", "--queries", "3", "--mechanism", "lnmax(gamma=0.02)", "--queries", "1"]
+
+
+def test_several_mechanisms_and_an_earlier_release_have_one_price(command):
+    code, out, err = command(*STAGES, "--earlier", "0.5,1e-6", "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    asked = [Stage(mechanism=GNMax(sigma2=40), queries=3), Stage(mechanism=LNMax(gamma=0.02), queries=1)]
+    before = WorstCase(epsilon=0.5, delta=1e-6, basis="")
+    cost = worst_case_of_stages(asked, delta=1e-5, teachers=250, classes=3, earlier=before, effort=EFFORT)
+    assert told["worst_case"] == {"epsilon": cost.epsilon, "delta": 1e-5}
+    assert [one["queries"] for one in told["stages"]] == [3, 1]
+    code, out, _ = command(*STAGES)
+    assert code == 0
+    assert "3 queries of gnmax, then 1 query of lnmax" in " ".join(out.split())
+    assert "data-dependent" not in out
+
+
 def test_the_table_names_what_may_leave(command):
     code, out, _ = command(*NOISE)
     assert code == 0
@@ -89,6 +109,15 @@ def test_what_has_no_bound_is_infinity_never_zero(command):
         ([*NOISE, "--delta", "nan"], "delta must be"),
         ([*NOISE, "--max-answers", "-1"], "--max-answers must be"),
         ([*NOISE, "--conversion", "magic"], "--conversion must be cks or mironov"),
+        ([*STAGES, "--queries", "1"], "--queries must be given once for each of 2 mechanisms, got 3 times"),
+        ([*STAGES[:-1], "2"], "the sum of --queries must be an integer of at least 0 and at most 4"),
+        ([*STAGES, "--sigma2", "30"], "--sigma2 must be given once"),
+        ([*STAGES, "--max-answers", "1"], "--max-answers must be given once for each of 2 mechanisms, got 1 times"),
+        ([*STAGES, "--public"], "--public, --plurality and --conversion are for one mechanism"),
+        ([*STAGES, "--earlier", "1"], "--earlier must be EPSILON,DELTA"),
+        ([*STAGES, "--earlier", "nan,0.1"], "the epsilon of --earlier must be"),
+        ([*STAGES, "--earlier", "1,nan"], "the delta of --earlier must be"),
+        ([*NOISE, "--queries", "1", "--queries", "2"], "--queries must be given once for one mechanism, got 2 times"),
     ],
 )
 def test_what_is_wrong_is_named_by_its_option(command, arguments, sentence):

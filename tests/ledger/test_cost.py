@@ -52,6 +52,18 @@ def test_the_curve_of_pure_runs_is_not_below_the_truth():
         assert cost.pure >= 7 * epsilon
 
 
+def test_the_cost_of_two_runs_is_not_below_the_sum_in_any_currency():
+    one, two = cost_of(GNMax(sigma2=40), queries=7), Cost.of(pure=0.3, failure=1e-6)
+    both = one + two
+    assert both.mu is not None
+    assert both.mu >= math.hypot(one.mu or 0, two.mu or 0)
+    assert both.mu == pytest.approx(math.hypot(one.mu or 0, two.mu or 0), rel=1e-13)
+    assert both.pure is None  # Gaussian noise has none
+    assert (two + two).pure == 0.6
+    assert all(x >= y + z for x, y, z in zip(both.rdp, one.rdp, two.rdp, strict=True))
+    assert both.failure == 1e-6
+
+
 @pytest.mark.parametrize(
     "wrong",
     [3, "x", [1.0, 2.0], [[1.0], [1.0, 2.0]], np.ones((len(ORDERS), 2)), [None] * len(ORDERS), [True] * len(ORDERS)],

@@ -9,10 +9,11 @@ import pytest
 
 from commands import ostrakon
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
+from ostrakon.accounting.data_independent.stages import Stage, worst_case_of_stages
 from ostrakon.ledger.chain import Tampered
 from ostrakon.ledger.fits import Refused
 from ostrakon.ledger.ledger import Ledger
-from ostrakon.mechanisms import GNMax, MomentGNMax
+from ostrakon.mechanisms import GNMax, LNMax, MomentGNMax
 from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.run.noise_log import NoiseLog
@@ -96,6 +97,38 @@ def test_a_copy_that_draws_something_else_is_refused(url, tmp_path, monkeypatch)
     with pytest.raises(InvalidInput, match="has drawn its noise already, in another copy"):
         drawn(url, tmp_path / "copy")
     assert not list((tmp_path / "copy").rglob("labels.csv"))
+
+
+def test_several_mechanisms_are_paid_together_and_drawn_once(url, tmp_path, monkeypatch):
+    asked = [Stage(mechanism=LAW, queries=20, max_answers=8), Stage(mechanism=LNMax(gamma=0.01), queries=10)]
+    calls = []
+    draw = NoiseLog.draw
+
+    def stop_at_second(self, name, *arguments, **options):
+        calls.append(name)
+        if name == "answers-2":
+            raise KeyboardInterrupt
+        return draw(self, name, *arguments, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(NoiseLog, "draw", stop_at_second)
+        with pytest.raises(KeyboardInterrupt):
+            drawn(url, tmp_path / "out", asked)
+    assert calls == ["answers-1", "answers-2"]
+    first = drawn(url, tmp_path / "out", asked)
+    assert drawn(url, tmp_path / "out", asked).labels.tolist() == first.labels.tolist()
+    (spent,) = first.account.spends
+    together = worst_case_of_stages(asked, delta=1e-5, teachers=250, classes=3)
+    assert first.cost == together
+    assert spent.cost.pure in (None, together.epsilon)
+    assert "confident-gnmax" in spent.what
+    assert "lnmax" in spent.what
+    assert (first.labels[:20] >= 0).sum() <= 8
+    assert (first.labels[20:] >= 0).all()
+    with pytest.raises(InvalidInput, match="gamma 2 was"):
+        drawn(url, tmp_path / "out", [asked[0], Stage(mechanism=LNMax(gamma=0.02), queries=10)])
+    with pytest.raises(InvalidInput, match="stages must ask all 30 queries"):
+        drawn(url, tmp_path / "more", asked[:1])
 
 
 def test_an_account_is_for_its_own_neighbours(url, tmp_path):

@@ -14,6 +14,7 @@ from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_delta, gauss
 from ostrakon.accounting.composition.pure_dp import pure_dp_epsilon
 from ostrakon.accounting.composition.run import run_epsilon
 from ostrakon.accounting.data_dependent.exact import data_dependent_costs, exact_curve
+from ostrakon.accounting.data_independent.stages import Stage, worst_case_of_stages
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.epsilons import DATA_DEPENDENT_NOTICE, DataDependent, Gated, Sanitized, WorstCase
 from ostrakon.accounting.gate.gate import Gate
@@ -34,6 +35,7 @@ __all__ = [
     "Gated",
     "Sanitized",
     "Sanitizer",
+    "Stage",
     "WorstCase",
     "account",
     "calibrate",
@@ -48,4 +50,5 @@ __all__ = [
     "run_epsilon",
     "simulate_votes",
     "worst_case",
+    "worst_case_of_stages",
 ]

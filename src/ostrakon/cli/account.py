@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 from pathlib import Path
@@ -18,6 +19,7 @@ from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.accounting.rdp import Conversion
 from ostrakon.cli.app import app, bar, console
 from ostrakon.cli.options import VotesFile, mechanism_parameters, with_options
+from ostrakon.cli.stages import earlier_of, only, show_stages, stages_of
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import build
 from ostrakon.noise import secure_rng
@@ -32,10 +34,19 @@ from ostrakon.votes import PublicVotes, Votes
 def account(
     *,
     votes: Annotated[Path, typer.Argument(help="Counts (queries x classes) or predictions (queries x teachers).")],
-    mechanism: Annotated[str, typer.Option(help="How votes become answers.")] = "confident-gnmax",
+    mechanism: Annotated[
+        list[str], typer.Option(help="How votes become answers. Several are asked one after another.")
+    ] = ["confident-gnmax"],  # noqa: B006
     parameters: dict[str, Any],
-    queries: Annotated[int | None, typer.Option(help=r"Only the first N queries. \[default: all]")] = None,
-    max_answers: Annotated[int | None, typer.Option(help="A cap on answers, fixed before votes were seen.")] = None,
+    queries: Annotated[
+        list[int] | None, typer.Option(help=r"Only the first N queries; of several mechanisms each. \[default: all]")
+    ] = None,
+    max_answers: Annotated[
+        list[int] | None, typer.Option(help="A cap on answers, fixed before votes were seen; of several each.")
+    ] = None,
+    earlier: Annotated[
+        str | None, typer.Option(help="EPSILON,DELTA of an earlier release of the same data, for the same neighbours.")
+    ] = None,
     delta: Annotated[float, typer.Option(help="Of (epsilon, delta)-DP.")] = 1e-5,
     conversion: Annotated[str, typer.Option(help="From Rényi to epsilon: cks or mironov.")] = "cks",
     public: Annotated[
@@ -55,18 +66,19 @@ def account(
 
     VOTES is .npy, .npz, .csv or .parquet. `ostrakon draw` draws the answers and pays for them.
     """
-    law = mechanism_of(mechanism, parameters)
-    votes_read = read_votes(
-        votes,
-        kind=kind,
-        teachers=teachers,
-        classes=classes,
-        abstentions=abstentions,
-        max_contributions=law.contribution_bound,
-    )
-    loaded = first_queries(votes_read, queries)
+    read = functools.partial(read_votes, votes, kind=kind, teachers=teachers, classes=classes, abstentions=abstentions)
     if conversion not in ("cks", "mironov"):
         raise InvalidInput(f"--conversion must be cks or mironov, got {conversion!r}.")
+    if len(mechanism) > 1 or earlier is not None:
+        if public or plurality is not None or conversion != "cks":
+            raise InvalidInput("--public, --plurality and --conversion are for one mechanism without --earlier.")
+        laws = [mechanism_of(one, parameters) for one in mechanism]
+        loaded = read()
+        stages = stages_of(laws, queries, max_answers, rows=loaded.queries)
+        before = earlier_of(earlier)
+        return show_stages(loaded, stages, earlier=before, delta=delta, as_json=as_json, number=number, shown=shown)
+    law = mechanism_of(mechanism[0], parameters)
+    loaded = first_queries(read(max_contributions=law.contribution_bound), only("--queries", queries))
     converted: Conversion = "cks" if conversion == "cks" else "mironov"
     with bar("Planning a gate") as report:
         cost = price(
@@ -74,19 +86,23 @@ def account(
             law,
             delta=delta,
             conversion=converted,
-            max_answers=max_answers,
+            max_answers=only("--max-answers", max_answers),
             public_votes=planning_votes(loaded, public=public, plurality=plurality, dispersion=dispersion),
             rng=secure_rng(),
             report=report,
         )
+    _show(loaded, law, cost, as_json=as_json)
+
+
+def _show(votes: Votes, law: Mechanism, cost: Account, *, as_json: bool) -> None:
     if as_json:
-        answer = as_object(loaded, cost)
-        claimed = law.claimed_epsilon(queries=loaded.queries, delta=delta)
+        answer = as_object(votes, cost)
+        claimed = law.claimed_epsilon(queries=votes.queries, delta=cost.worst_case.delta)
         if claimed is not None:
             answer |= {"claimed": claimed, "warning": law.warning}
         typer.echo(json.dumps(answer, allow_nan=False))
     else:
-        console.print(as_table(loaded, law, cost))
+        console.print(as_table(votes, law, cost))
         if law.warning:
             console.print(law.warning, style="bold red", highlight=False)
         console.print(cost.notice, style="dim")

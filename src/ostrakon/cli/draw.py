@@ -11,6 +11,7 @@ import typer
 from ostrakon.cli.account import first_queries, mechanism_of, number, read_votes, shown
 from ostrakon.cli.app import app, console
 from ostrakon.cli.options import VotesFile, mechanism_parameters, with_options
+from ostrakon.cli.stages import stages_of
 
 
 @app.command()
@@ -20,11 +21,17 @@ def draw(
     votes: Annotated[Path, typer.Argument(help="Counts (queries x classes) or predictions (queries x teachers).")],
     ledger: Annotated[str, typer.Option(help="The ledger that pays: sqlite:///FILE or postgresql://HOST/DATABASE.")],
     ledger_account: Annotated[str, typer.Option(help="Its account, opened before by `ostrakon ledger open`.")],
-    mechanism: Annotated[str, typer.Option(help="NAME or NAME(parameter=value, ...).")] = "confident-gnmax",
+    mechanism: Annotated[
+        list[str], typer.Option(help="NAME or NAME(parameter=value, ...). Several are asked one after another.")
+    ] = ["confident-gnmax"],  # noqa: B006
     parameters: dict[str, Any],
     out: Annotated[Path, typer.Option(help="The folder of the answers.")] = Path("answers"),
-    queries: Annotated[int | None, typer.Option(help=r"Only the first N queries. \[default: all]")] = None,
-    max_answers: Annotated[int | None, typer.Option(help="A cap on answers, fixed before votes were seen.")] = None,
+    queries: Annotated[
+        list[int] | None, typer.Option(help=r"Only the first N queries; of several mechanisms each. \[default: all]")
+    ] = None,
+    max_answers: Annotated[
+        list[int] | None, typer.Option(help="A cap on answers, fixed before votes were seen; of several each.")
+    ] = None,
     delta: Annotated[float | None, typer.Option(help=r"Of the printed cost. \[default: the account's]")] = None,
     kind: VotesFile.kind = "auto",
     teachers: VotesFile.teachers = None,
@@ -39,10 +46,13 @@ def draw(
     from ostrakon.report.budget_table import account_table
     from ostrakon.run.one_draw import draw_once
 
-    law = mechanism_of(mechanism, parameters)
+    laws = [mechanism_of(one, parameters) for one in mechanism]
+    bound = laws[0].contribution_bound if len(laws) == 1 else None
     shape: dict[str, Any] = {"kind": kind, "teachers": teachers, "classes": classes, "abstentions": abstentions}
-    votes_read = first_queries(read_votes(votes, **shape, max_contributions=law.contribution_bound), queries)
-    drawn = draw_once(votes_read, law, out, ledger=ledger, account=ledger_account, delta=delta, max_answers=max_answers)
+    every = read_votes(votes, **shape, max_contributions=bound)
+    stages = stages_of(laws, queries, max_answers, rows=every.queries)
+    votes_read = first_queries(every, sum(one.queries for one in stages))
+    drawn = draw_once(votes_read, stages, out, ledger=ledger, account=ledger_account, delta=delta)
     if as_json:
         worst = {"epsilon": number(drawn.cost.epsilon), "delta": drawn.cost.delta}
         answer = {"worst_case": worst, "labels": str(drawn.file), "account": drawn.account.as_dict()}

@@ -16,7 +16,7 @@ from ostrakon.accounting.data_independent.worst_case import run_mu, worst_case_c
 from ostrakon.accounting.epsilons import Gated
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.mechanisms.rdp import rdp_of_pure_dp
-from ostrakon.numerics.rounding import product_above
+from ostrakon.numerics.rounding import product_above, sum_above
 from ostrakon.validation import InvalidInput, non_negative, settle, shown, whole
 
 ORDERS: tuple[float, ...] = (
@@ -114,6 +114,19 @@ class Cost:
             pure=None if pure is None else product_above(checks, pure),
             rdp=tuple(float(value) if math.isfinite(value) else None for value in curve),
             failure=failure,
+        )
+
+    def __add__(self, other: Cost) -> Cost:
+        """Return the cost of this run and another one, whose settings were fixed before either."""
+        mus = [one.mu for one in (self, other) if one.mu is not None]
+        pure = [one.pure for one in (self, other) if one.pure is not None]
+        both = zip(self.rdp, other.rdp, strict=True)
+        rdp = [None if one is None or two is None else sum_above((one, two)) for one, two in both]
+        return Cost(
+            mu=math.hypot(*mus) * _UP if len(mus) == 2 else None,
+            pure=sum_above(pure) if len(pure) == 2 else None,
+            rdp=tuple(rdp),
+            failure=sum_above((self.failure, other.failure)),
         )
 
     def at(self, order: float) -> float | None:

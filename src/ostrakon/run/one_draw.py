@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from ostrakon.accounting.data_independent.worst_case import worst_case_of
+from ostrakon.accounting.data_independent.stages import Stage, worst_case_of_stages
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.data.files import write_atomically
-from ostrakon.ledger.cost import cost_of, cost_of_pair
+from ostrakon.ledger.cost import Cost, cost_of, cost_of_pair
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.ledger.state import Account, History
 from ostrakon.mechanisms.base import Mechanism
@@ -50,7 +54,7 @@ class Drawn:
 
 def draw_once(
     votes: Votes,
-    mechanism: Mechanism,
+    mechanism: Mechanism | Sequence[Stage],
     folder: str | os.PathLike[str],
     *,
     ledger: str,
@@ -63,7 +67,8 @@ def draw_once(
     Parameters
     ----------
     votes : Votes
-    mechanism : Mechanism
+    mechanism : Mechanism or sequence of Stage
+        Stages are asked one after another, each about its own queries, in the order of `votes`.
     folder : path
         A new one. A second call with the same arguments returns the same answers and pays nothing.
     ledger : str
@@ -74,7 +79,7 @@ def draw_once(
     delta : float, optional
         Of `cost`, in (0, 1); the account's by default.
     max_answers : int, optional
-        At least 1.
+        At least 1; of a single mechanism.
 
     Returns
     -------
@@ -89,26 +94,21 @@ def draw_once(
 
     Notes
     -----
-    Guarantee: `cost`, as of `ostrakon.accounting.worst_case`, when one teacher's vote changes: one record (or user)
+    Guarantee: `cost`, as of `worst_case_of_stages`, when one teacher's vote changes: one record (or user)
     is added or removed if teachers are trained on shards, and one is replaced if every record is a teacher; so the
     account must be for such neighbours. Together with everything else on the account: its cap (docs/ledger.md).
     """
     accounts = Ledger(ledger)
     known = accounts.account(line("account", account))
-    _require_fit_for_draws(mechanism, known)
+    stages = _stages(mechanism, votes, max_answers)
+    for one in stages:
+        _require_fit_for_draws(one.mechanism, known)
     delta = known.cap.delta if delta is None else fraction("delta", delta)
-    bound = worst_case_of(votes, mechanism, delta=delta, max_answers=max_answers, adaptive=True)
-    lanes = cost_of(
-        mechanism,
-        queries=votes.queries,
-        max_answers=max_answers,
-        teachers=votes.teachers,
-        classes=votes.classes if votes.classes_are_public else None,
-        abstentions=votes.abstentions,
-    )
-    cost = cheapest(known.cap, (lanes, *cost_of_pair(bound.epsilon, delta)))
-    asked = {"mechanism": mechanism.name, **mechanism.parameters(), "delta": delta, "max_answers": max_answers}
-    asked = {"account": account, **{name: plain(value) for name, value in asked.items() if value is not None}}
+    classes = votes.classes if votes.classes_are_public else None
+    shape: dict[str, Any] = {"teachers": votes.teachers, "classes": classes, "abstentions": votes.abstentions}
+    bound = worst_case_of_stages(stages, delta=delta, **shape)
+    cost = cheapest(known.cap, (_lanes(stages, shape), *cost_of_pair(bound.epsilon, delta)))
+    asked = {"account": account, "delta": delta, **_asked(stages)}
     home = RunFolder(folder)
     prints = {"votes": fingerprint_of(votes)}
     with home.opened():
@@ -122,19 +122,62 @@ def draw_once(
             accounts,
             account,
             cost,
-            what=description_of(mechanism, queries=votes.queries, teachers=votes.teachers),
+            what="; ".join(
+                description_of(one.mechanism, queries=one.queries, teachers=votes.teachers) for one in stages
+            ),
             terms={"unit": known.unit, "relation": known.relation, "epsilon": bound.epsilon, "delta": delta},
             receipts=home,
         )
         reservation.reserve()
         log = NoiseLog(home.private / "noise", marks=home.marks)
-        labels, _ = log.draw("answers", votes, mechanism, secure_rng(), max_answers=max_answers)
+        labels = _answers(log, votes, stages)
         reservation.settle_bytes(labels.tobytes())
         home.release.mkdir(exist_ok=True)
         file = home.release / LABELS
         table = pd.DataFrame({"query": range(len(labels)), "label": labels})
         write_atomically(file, table.to_csv(index=False), mode=0o644)
     return Drawn(labels=labels, file=file, cost=bound, account=reservation.history())
+
+
+def _stages(mechanism: Mechanism | Sequence[Stage], votes: Votes, max_answers: int | None) -> list[Stage]:
+    if isinstance(mechanism, Mechanism):
+        return [Stage(mechanism=mechanism, queries=votes.queries, max_answers=max_answers)]
+    stages = list(mechanism)
+    asked = sum(one.queries for one in stages)
+    if max_answers is not None or asked != votes.queries:
+        raise InvalidInput(
+            f"stages must ask all {votes.queries} queries and have their own max_answers, got {asked} queries."
+        )
+    return stages
+
+
+def _lanes(stages: Sequence[Stage], shape: dict[str, Any]) -> Cost:
+    """What all stages cost in every currency: each bound is the sum of theirs."""
+    sizes = [{"queries": one.queries, "max_answers": one.max_answers} for one in stages]
+    costs = [cost_of(one.mechanism, **size, **shape) for one, size in zip(stages, sizes, strict=True)]
+    return functools.reduce(Cost.__add__, costs)
+
+
+def _asked(stages: Sequence[Stage]) -> dict[str, Any]:
+    """The settings of a draw, as plain values by name; of several stages, each name has the number of its stage."""
+    asked: dict[str, Any] = {}
+    for number, one in enumerate(stages, start=1):
+        own = {"mechanism": one.mechanism.name, **one.mechanism.parameters(), "max_answers": one.max_answers}
+        own |= {"queries": one.queries} if len(stages) > 1 else {}
+        end = f"_{number}" if len(stages) > 1 else ""
+        asked |= {name + end: plain(value) for name, value in own.items() if value is not None}
+    return asked
+
+
+def _answers(log: NoiseLog, votes: Votes, stages: Sequence[Stage]) -> IntArray:
+    drawn, first = [], 0
+    for number, one in enumerate(stages, start=1):
+        name = f"answers-{number}" if len(stages) > 1 else "answers"
+        of_stage = votes[first : first + one.queries]
+        labels, _ = log.draw(name, of_stage, one.mechanism, secure_rng(), max_answers=one.max_answers)
+        drawn.append(labels)
+        first += one.queries
+    return np.concatenate(drawn)
 
 
 def _require_fit_for_draws(mechanism: Mechanism, account: Account) -> None:

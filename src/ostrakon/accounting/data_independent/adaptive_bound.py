@@ -5,16 +5,25 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import ndtr
 
-from ostrakon.accounting.composition.adaptive import RELATIVE_ERROR, Family, Grid, Profile, compose_adaptively
+from ostrakon.accounting.composition.adaptive import (
+    RELATIVE_ERROR,
+    Family,
+    Grid,
+    Profile,
+    compose_adaptively,
+    start_profile,
+)
 from ostrakon.accounting.data_independent.checked_labels import compose_labels
 from ostrakon.accounting.data_independent.cover import charged
 from ostrakon.accounting.data_independent.label_families import label_family
-from ostrakon.accounting.data_independent.noisy_max import answer_law
+from ostrakon.accounting.data_independent.noisy_max import AnswerLaw, answer_law
 from ostrakon.accounting.data_independent.supremum import two_class_law
 from ostrakon.accounting.data_independent.three_outcomes import (
     ABSOLUTE_ERROR,
@@ -54,7 +63,8 @@ _SHARE = 0.006
 _CLOSE = 3
 """From this effort on, covers of labels are closer."""
 
-_ORDERS: FloatArray = np.concatenate([np.arange(1.25, 4, 0.25), np.geomspace(4, 400, 40)])
+ORDERS: FloatArray = np.concatenate([np.arange(1.25, 4, 0.25), np.geomspace(4, 400, 40)])
+"""Rényi orders of the bounds around which a grid is laid."""
 
 _COARSEST = 8.0
 """The largest factor by which the grid may be coarser."""
@@ -95,7 +105,7 @@ def _labels_alone(mechanism: Mechanism) -> bool:
     return not (tied or other or not mechanism.releasable)
 
 
-def grid_for(*, queries: int, outcomes: int, epsilon: float, delta: float, effort: int = 1) -> Grid | None:
+def grid_for(*, queries: int, outcomes: float, epsilon: float, delta: float, effort: int = 1) -> Grid | None:
     """A grid for the price of a run that is known to be (epsilon, delta)-DP; None if it would take too long.
 
     Every grid gives an upper bound. A step moves the logarithm of y by about epsilon / sqrt(2 ln(1/delta) queries), and
@@ -114,6 +124,50 @@ def grid_for(*, queries: int, outcomes: int, epsilon: float, delta: float, effor
     if coarser > _COARSEST:
         return None
     return Grid(step=step * coarser, count=max(8, math.ceil(length / step / coarser)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Steps:
+    """Adaptive steps of one kind, before the profile of what follows them.
+
+    queries: their number. outcomes: how many stencils one of them takes at a point of the grid. compose: from the grid
+    and the profile of what follows (None: nothing) to the profile from here on; None where the grid does not serve.
+    family: the pairs, where their Rényi divergence may be below the known bound.
+    """
+
+    queries: int
+    outcomes: float
+    compose: Callable[[Grid, Profile | None], Profile | None]
+    family: Family | None = None
+
+    @classmethod
+    def of(cls, family: Family, queries: int, *, slack: float = 0.0) -> Self:
+        """Queries of one family."""
+
+        def compose(grid: Grid, after: Profile | None) -> Profile | None:
+            return compose_adaptively([(family, queries)], grid=grid, after=after, slack=slack)
+
+        return cls(queries=queries, outcomes=family.p.size, compose=compose)
+
+
+def gaussian_step(mu: float) -> Steps:
+    """One step that is mu-Gaussian-DP, whatever it releases."""
+
+    def compose(grid: Grid, after: Profile | None) -> Profile | None:
+        return compose_adaptively([(gaussian_family(mu, grid), 1)], grid=grid, after=after)
+
+    return Steps(queries=1, outcomes=0, compose=compose)
+
+
+def compose_steps(steps: Sequence[Steps], grid: Grid) -> Profile | None:
+    """The profile of these steps, first to last."""
+    profile = start_profile(grid)
+    for one in reversed(steps):
+        after = one.compose(grid, profile)
+        if after is None:
+            return None
+        profile = after
+    return profile
 
 
 @functools.lru_cache(maxsize=256)
@@ -145,22 +199,42 @@ def adaptive_profile(
     -----
     With a cap, checks and labels are composed apart: S^queries T^answers V_0. Source: docs/adaptive.md.
     """
+    sizes: dict[str, Any] = {"queries": queries, "answers": answers, "teachers": teachers, "classes": classes}
+    forms = adaptive_steps(mechanism, **sizes, abstentions=abstentions, capped=capped, effort=effort)
+    for steps in forms:
+        labels = steps[-1]
+        known = epsilon
+        if labels.family is not None:
+            known = min(
+                known, Curve(ORDERS, renyi_costs(labels.family, ORDERS, steps=labels.queries)).epsilon(delta=delta)[0]
+            )
+        grid = grid_for(queries=labels.queries, outcomes=labels.outcomes, epsilon=known, delta=delta, effort=effort)
+        if grid is not None:
+            return compose_steps(steps, grid)
+    return None
+
+
+def adaptive_steps(
+    mechanism: Mechanism, *, queries: int, answers: int, teachers: int | None, classes: int | None, abstentions: bool,
+    capped: bool, effort: int,
+) -> Iterator[list[Steps]]:  # fmt: skip
+    """The queries of one mechanism as steps, first to last, in every form that is known; the closest form first.
+
+    Parameters are those of `adaptive_profile`.
+    """
     if classes is None or not _labels_alone(mechanism):
-        return None
-    size: dict[str, Any] = {"teachers": teachers, "classes": classes, "abstentions": abstentions}
-    size |= {"epsilon": epsilon, "delta": delta, "effort": effort}
+        return
+    size: dict[str, Any] = {"teachers": teachers, "classes": classes, "abstentions": abstentions, "effort": effort}
     if not capped:
-        return _labels(mechanism, answers=queries, **size)
+        yield from ([one] for one in _label_steps(mechanism, queries=queries, **size))
+        return
     gaussian = mechanism.gaussian_dp()
     form = mechanism.noisy_argmax(Votes([[1] + [0] * (classes - 1)]))
     if gaussian is None or form is None or form.noise != "gaussian":
-        return None
-    label = GNMax(sigma2=form.scale)
-    labels = _labels(label, answers=answers, **size)
-    check = math.sqrt(queries) * gaussian[0]
-    if labels is None or check == 0:
-        return labels
-    return compose_adaptively([(gaussian_family(check, labels.grid), 1)], grid=labels.grid, after=labels)
+        return
+    checks = [gaussian_step(math.sqrt(queries) * gaussian[0])] if gaussian[0] > 0 else []
+    for labels in _label_steps(GNMax(sigma2=form.scale), queries=answers, **size):
+        yield [*checks, labels]
 
 
 def gaussian_family(mu: float, grid: Grid) -> Family:
@@ -175,34 +249,37 @@ def gaussian_family(mu: float, grid: Grid) -> Family:
     return Family(p=p[None], q=q[None], low=ratio[None, :-1] - slack, high=ratio[None, 1:] + slack)
 
 
-def _labels(
-    mechanism: Mechanism, *, answers: int, teachers: int | None, classes: int, abstentions: bool,
-    epsilon: float, delta: float, effort: int,
-) -> Profile | None:  # fmt: skip
-    """The profile of this number of queries, each of which may be answered."""
-    size: dict[str, Any] = {"queries": answers, "epsilon": epsilon, "delta": delta, "effort": effort}
+def _label_steps(
+    mechanism: Mechanism, *, queries: int, teachers: int | None, classes: int, abstentions: bool, effort: int
+) -> Iterator[Steps]:
+    """Queries, each of which may be answered."""
     if classes == 2 and teachers is not None and not abstentions:
         every = two_class_family(mechanism, teachers=teachers)
-        family = None if every is None else _thinned(every, mechanism, teachers)
-        grid = None if family is None else grid_for(outcomes=family.p.size, **size)
-        if grid is not None and family is not None:
-            slack = 0.0 if family is every else ABSOLUTE_ERROR
-            return compose_adaptively([(family, answers)], grid=grid, slack=slack)
+        if every is not None:
+            family = _thinned(every, mechanism, teachers)
+            yield Steps.of(family, queries, slack=0.0 if family is every else ABSOLUTE_ERROR)
     votes: dict[str, Any] = {"teachers": teachers, "classes": classes, "abstentions": abstentions}
     family = label_family(mechanism, **votes, close=effort >= _CLOSE)
     if family is not None:
-        return _of_family(family, **size)
+        yield dataclasses.replace(Steps.of(family, queries), family=family)
+        return
     law = answer_law(mechanism, teachers=1 if teachers is None else teachers, classes=classes)
     if law is None or law.form.noise != "gaussian" or (teachers is None and law.threshold_test is not None):
-        return None
-    grid = grid_for(outcomes=_COVER, **size)
-    if grid is None or widest(law.form.scale, teachers) > _MOST_MARGINS:
-        return None
+        return
+    if widest(law.form.scale, teachers) > _MOST_MARGINS:
+        return
     if law.threshold_test is None:
         # Without a check the top count is of no consequence.
         law = dataclasses.replace(law, teachers=1)
-    cover = three_outcomes(law.form.scale, teachers, abstentions=abstentions, cells=_CELLS * min(effort, 2) ** 2)
-    return compose_labels(law, cover, queries=answers, grid=grid)
+    yield _gaussian_labels(law, queries, teachers, abstentions=abstentions, cells=_CELLS * min(effort, 2) ** 2)
+
+
+def _gaussian_labels(law: AnswerLaw, queries: int, teachers: int | None, *, abstentions: bool, cells: int) -> Steps:
+    def compose(grid: Grid, after: Profile | None) -> Profile | None:
+        cover = three_outcomes(law.form.scale, teachers, abstentions=abstentions, cells=cells)
+        return compose_labels(law, cover, queries=queries, grid=grid, after=after)
+
+    return Steps(queries=queries, outcomes=_COVER, compose=compose)
 
 
 def _thinned(family: Family, mechanism: Mechanism, teachers: int) -> Family:
@@ -211,13 +288,6 @@ def _thinned(family: Family, mechanism: Mechanism, teachers: int) -> Family:
     if teachers <= _MANY_TEACHERS or form is None or form.noise != "gaussian":
         return family
     return every_nth_pair(family, max(1, int(form.scale / _PAIRS_PER_SIGMA)), form.scale) or family
-
-
-def _of_family(family: Family, *, queries: int, epsilon: float, delta: float, effort: int) -> Profile | None:
-    """The profile, on a grid around the smaller of the known epsilon and that of the family's Rényi divergence."""
-    epsilon = min(epsilon, Curve(_ORDERS, renyi_costs(family, _ORDERS, steps=queries)).epsilon(delta=delta)[0])
-    grid = grid_for(queries=queries, outcomes=family.p.size, epsilon=epsilon, delta=delta, effort=effort)
-    return None if grid is None else compose_adaptively([(family, queries)], grid=grid)
 
 
 def renyi_costs(family: Family, orders: FloatArray, *, steps: int) -> FloatArray:

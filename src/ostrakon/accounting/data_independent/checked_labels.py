@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr
 
-from ostrakon.accounting.composition.adaptive import Grid, Profile, extend, two_points
+from ostrakon.accounting.composition.adaptive import Grid, Profile, extend, start_profile, two_points
 from ostrakon.accounting.data_independent.noisy_max import AnswerLaw
 from ostrakon.accounting.data_independent.three_outcomes import ABSOLUTE_ERROR, ThreeOutcomes
 from ostrakon.mechanisms.base import FloatArray
@@ -26,8 +26,13 @@ _TOPS_A_BLOCK = 8
 """Neighbouring top counts that are priced together in the second case."""
 
 
-def compose_labels(law: AnswerLaw, cover: ThreeOutcomes, *, queries: int, grid: Grid) -> Profile | None:
-    """The privacy profile of adaptively chosen queries; None where the check is too steep for the grid."""
+def compose_labels(
+    law: AnswerLaw, cover: ThreeOutcomes, *, queries: int, grid: Grid, after: Profile | None = None
+) -> Profile | None:
+    """The privacy profile of adaptively chosen queries; None where the check is too steep for the grid.
+
+    after: the profile of what follows them, on the same grid.
+    """
     groups = np.unique(cover.d)
     of_margin, of_eta = np.searchsorted(groups, cover.d), np.searchsorted(_FLOORS, cover.reach, side="right") - 1
     own = np.maximum(1 - cover.share.sum(axis=1), 0)[:, None]
@@ -42,7 +47,7 @@ def compose_labels(law: AnswerLaw, cover: ThreeOutcomes, *, queries: int, grid: 
     if check.reach > grid.count:
         return None
     values = _run(
-        np.zeros(grid.count + 1),
+        start_profile(grid).values if after is None else after.values,
         grid.step,
         queries,
         labels.parts(),

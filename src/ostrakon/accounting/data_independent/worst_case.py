@@ -116,37 +116,43 @@ def worst_case_at(
     """
     effort = whole("effort", effort, at_least=1)
     around = None if around is None else fraction("around", around)
-    sizes = _sizes(queries=queries, max_answers=max_answers, teachers=teachers, classes=classes)
+    sizes = sizes_of(queries=queries, max_answers=max_answers, teachers=teachers, classes=classes)
     if not isinstance(mechanism, Mechanism):
         raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {mechanism!r}.")
     bounds = list(_bounds(mechanism, abstentions=abstentions, **sizes))
-
-    def plainly(delta: float) -> list[WorstCase]:
-        none = WorstCase(epsilon=math.inf, delta=delta, basis="no bound holds for this mechanism")
-        every = [WorstCase(epsilon=epsilon, delta=delta, basis=basis) for epsilon, basis in (f(delta) for f in bounds)]
-        # A NaN compares false and so never becomes the bound.
-        return sorted((one for one in every if one.epsilon >= 0), key=lambda one: one.epsilon) or [none]
 
     def at(delta: float) -> WorstCase:
         delta = fraction("delta", delta)
         if sizes["queries"] == 0:
             return WorstCase(epsilon=0.0, delta=delta, basis="no query")
-        known = plainly(delta)
+        known = _at(bounds, delta)
         if not adaptive:
             return known[0]
-        centre = known if around is None else plainly(around)
+        centre = known if around is None else _at(bounds, around)
         profiles = [
             adaptive_profile(
                 mechanism, **sizes, abstentions=abstentions, capped=capped, epsilon=centre[0].epsilon,
                 delta=centre[0].delta, effort=effort,
             )
-            for capped in _capped(mechanism, centre, two=sizes["classes"] == 2)
+            for capped in together_or_apart(mechanism, centre, two=sizes["classes"] == 2)
         ]  # fmt: skip
         epsilons = [profile.epsilon(delta) for profile in profiles if profile is not None]
         epsilon = min((one for one in epsilons if one >= 0), default=math.inf)
         return WorstCase(epsilon=epsilon, delta=delta, basis=BASIS) if epsilon < known[0].epsilon else known[0]
 
     return at
+
+
+def plain_bounds(mechanism: Mechanism, delta: float, **sizes: Any) -> list[WorstCase]:
+    """All bounds without adaptive composition, the smallest first. sizes: of `sizes_of`, and `abstentions`."""
+    return _at(list(_bounds(mechanism, **sizes)), delta)
+
+
+def _at(bounds: list[_Bound], delta: float) -> list[WorstCase]:
+    none = WorstCase(epsilon=math.inf, delta=delta, basis="no bound holds for this mechanism")
+    every = [WorstCase(epsilon=epsilon, delta=delta, basis=basis) for epsilon, basis in (f(delta) for f in bounds)]
+    # A NaN compares false and so never becomes the bound.
+    return sorted((one for one in every if one.epsilon >= 0), key=lambda one: one.epsilon) or [none]
 
 
 def worst_case_curve(
@@ -170,7 +176,7 @@ def worst_case_curve(
     Source: docs/mathematics.md B.
     """
     orders = require_orders(orders)
-    sizes = _sizes(queries=queries, max_answers=max_answers, teachers=teachers, classes=classes, fewest=1)
+    sizes = sizes_of(queries=queries, max_answers=max_answers, teachers=teachers, classes=classes, fewest=1)
     if isinstance(mechanism, StatefulMechanism):
         raise InvalidInput(f"{mechanism.name} must be charged by its run_cost: its queries are tied.")
     votes = {name: sizes[name] for name in ("queries", "teachers", "classes")}
@@ -210,7 +216,7 @@ def run_mu(mechanism: Mechanism, *, queries: int, max_answers: int | None = None
     at most this one. Errors: `InvalidInput` for counts that are not whole.
     Source: Dong, Roth and Su 2019 (composition); docs/mathematics.md B.
     """
-    sizes = _sizes(queries=queries, max_answers=max_answers)
+    sizes = sizes_of(queries=queries, max_answers=max_answers)
     gaussian = mechanism.gaussian_dp()
     if gaussian is None:
         return None
@@ -224,7 +230,7 @@ def gaussian_curve(mechanism: Mechanism, basis: str, *, queries: int, max_answer
     basis: of `worst_case`. Other arguments: those that it was computed with.
     Errors: `InvalidInput` for counts that are not whole.
     """
-    queries = _sizes(queries=queries, max_answers=max_answers)["queries"]
+    queries = sizes_of(queries=queries, max_answers=max_answers)["queries"]
     tied = mechanism.run_cost(queries=queries) if queries else None
     if tied is not None and basis == _whole_run(mechanism):
         return tied.mu if tied.failure == 0 else None
@@ -235,7 +241,7 @@ def _whole_run(mechanism: Mechanism) -> str:
     return f"the whole run of {mechanism.name}"
 
 
-def _capped(mechanism: Mechanism, known: list[WorstCase], *, two: bool) -> list[bool]:
+def together_or_apart(mechanism: Mechanism, known: list[WorstCase], *, two: bool) -> list[bool]:
     """How to compose adaptively: False for check and label together, True for each apart, with a cap on answers.
 
     Adaptive composition gains more where they are together, most with three classes or more, so that both are tried
@@ -251,7 +257,7 @@ def _capped(mechanism: Mechanism, known: list[WorstCase], *, two: bool) -> list[
     return [False] * (best <= _MORE * apart < math.inf) + [True] * (not best <= (1.0 if two else _LITTLE_MORE) * apart)
 
 
-def _sizes(
+def sizes_of(
     *,
     queries: int,
     max_answers: int | None,

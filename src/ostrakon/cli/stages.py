@@ -1,0 +1,95 @@
+"""Runs of several mechanisms on the command line: what each is asked, and what all of them cost together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import typer
+from rich.table import Table
+
+from ostrakon.accounting.account import EFFORT
+from ostrakon.accounting.data_independent.stages import Stage, worst_case_of_stages
+from ostrakon.accounting.epsilons import WorstCase
+from ostrakon.cli.app import console
+from ostrakon.mechanisms import Mechanism
+from ostrakon.validation import InvalidInput, fraction, non_negative, whole
+from ostrakon.votes import Votes
+
+
+def only(name: str, given: list[int] | None) -> int | None:
+    """The value of an option that may be given once, where there is one mechanism."""
+    if given is not None and len(given) > 1:
+        raise InvalidInput(f"{name} must be given once for one mechanism, got {len(given)} times.")
+    return given[0] if given else None
+
+
+def stages_of(
+    mechanisms: Sequence[Mechanism], queries: list[int] | None, max_answers: list[int] | None, *, rows: int
+) -> list[Stage]:
+    """One stage for each mechanism. rows: how many queries there are votes on.
+
+    Errors: `InvalidInput` for numbers that do not fit.
+    """
+    asked = [rows] if queries is None and len(mechanisms) == 1 else queries or []
+    caps: Sequence[int | None] = max_answers or [None] * len(mechanisms)
+    for name, given in (("--queries", asked), ("--max-answers", caps)):
+        if len(given) != len(mechanisms):
+            raise InvalidInput(
+                f"{name} must be given once for each of {len(mechanisms)} mechanisms, got {len(given)} times."
+            )
+    whole("the sum of --queries", sum(whole("--queries", one, at_least=1) for one in asked), at_most=rows)
+    return [
+        Stage(mechanism=one, queries=count, max_answers=cap)
+        for one, count, cap in zip(mechanisms, asked, caps, strict=True)
+    ]
+
+
+def earlier_of(text: str | None) -> WorstCase | None:
+    """The earlier release of EPSILON,DELTA. Errors: `InvalidInput` for anything else."""
+    if text is None:
+        return None
+    try:
+        epsilon, delta = map(float, text.split(","))
+    except ValueError:
+        raise InvalidInput(f"--earlier must be EPSILON,DELTA, such as 0.5,1e-6, got {text!r}.") from None
+    epsilon = non_negative("the epsilon of --earlier", epsilon)
+    delta = delta if delta == 0 else fraction("the delta of --earlier", delta)
+    return WorstCase(epsilon=epsilon, delta=delta, basis="an earlier release")
+
+
+def show_stages(
+    votes: Votes, stages: Sequence[Stage], *, earlier: WorstCase | None, delta: float, as_json: bool,
+    number: Callable[[float], Any], shown: Callable[[float], str],
+) -> None:  # fmt: skip
+    """Print what all stages, and the earlier release, cost together. number, shown: an epsilon, for JSON and people."""
+    first = 0
+    for one in stages:
+        one.mechanism.require_votes(votes[first : first + one.queries])
+        first += one.queries
+    classes = votes.classes if votes.classes_are_public else None
+    shape: dict[str, Any] = {"teachers": votes.teachers, "classes": classes, "abstentions": votes.abstentions}
+    worst = worst_case_of_stages(stages, delta=delta, earlier=earlier, effort=EFFORT, **shape)
+    unsound = [one.mechanism.name for one in stages if not one.mechanism.releasable]
+    if unsound:
+        worst = replace(worst, basis=f"{worst.basis}; no release may rest on {unsound[0]}")
+    if as_json:
+        asked = [
+            {"mechanism": one.mechanism.name, "queries": one.queries, "max_answers": one.max_answers} for one in stages
+        ]
+        answer: dict[str, Any] = {"queries": first, "teachers": votes.teachers, "classes": votes.classes}
+        answer |= {"stages": asked, "worst_case": {"epsilon": number(worst.epsilon), "delta": worst.delta}}
+        before = None if earlier is None else {"epsilon": earlier.epsilon, "delta": earlier.delta}
+        typer.echo(json.dumps({**answer, "earlier": before}, allow_nan=False))
+        return
+    words = [f"{one.queries:,} {'query' if one.queries == 1 else 'queries'} of {one.mechanism.name}" for one in stages]
+    if earlier is not None:
+        words.insert(0, f"epsilon {earlier.epsilon:g} at delta {earlier.delta:g} before")
+    table = Table(title=f"{', then '.join(words)}; {votes.teachers:,} teachers", title_justify="left")
+    for name in ("epsilon of", "epsilon", "delta", "by"):
+        table.add_column(name, justify="right" if name in ("epsilon", "delta") else "left")
+    kind = "worst case (true)" if unsound else "worst case (publishable)"
+    table.add_row(f"{kind}, all together", shown(worst.epsilon), repr(worst.delta), worst.basis)
+    console.print(table)
