@@ -68,7 +68,7 @@ def test_joint_step_is_the_cost_of_a_checked_label() -> None:
         for _ in range(50):
             p, q = rng.dirichlet([3, 1, 1]), rng.dirichlet([3, 1, 1])
             e = max(divergence(np.log(p), np.log(q), a), divergence(np.log(q), np.log(p), a))
-            computed = joint_cost(alpha, beta, np.full((1, 10), e), orders)[0]
+            computed = joint_cost(alpha, beta, np.full((1, 1, 10), e), orders)[0]
             for top in range(10):
                 for other in {max(top - 1, 0), top, min(top + 1, 9)}:
                     here = np.append(answer[top] + np.log(p), refuse[top])
@@ -76,7 +76,7 @@ def test_joint_step_is_the_cost_of_a_checked_label() -> None:
                     assert divergence(here, there, a) <= computed[top] * (1 + 1e-9)
                     assert divergence(there, here, a) <= computed[top] * (1 + 1e-9)
         # ... and it is reached by two labels that cost exactly e: with no label cost it is the check alone.
-        free = joint_cost(alpha, beta, np.zeros((1, 10)), orders)[0]
+        free = joint_cost(alpha, beta, np.zeros((1, 1, 10)), orders)[0]
         check = max(
             divergence(np.array([answer[m], refuse[m]]), np.array([answer[k], refuse[k]]), a)
             for m in (4,)

@@ -43,8 +43,12 @@ def every_top_count(tables: EnvelopeTables, n: np.ndarray, d: int) -> np.ndarray
             logs = above[top - n[2:]].sum(axis=0) + above[gap]
             losing = min(losing, max(1 - float((weights * np.exp(-logs * 2.0**-40)).sum()) + error, 1e-5))
         place = min(int(np.searchsorted(grid, losing)), len(grid) - 1)
-        known = np.maximum(pair[row[gap], coarse[place]], third[coarse[place]])
-        label = np.minimum(np.minimum(grown[place], known), cap[top])
+        more, fewer = pair[:, row[gap], coarse[place]]
+        stays = third[coarse[place]]
+        if gap <= 1:
+            stays = np.maximum(np.maximum(more, fewer), stays)
+        known = np.array([stays, fewer, more, more, fewer])
+        label = np.minimum(np.minimum(grown[place], known), cap[top, [0, 2, 1, 1, 2]])
         best = np.maximum(best, (alpha[top] + beta[top] * label).max(axis=0))
     return np.log(best) / (tables.orders - 1) + 1e-13
 

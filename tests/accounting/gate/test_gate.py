@@ -41,7 +41,7 @@ def agreeing(queries: int = 40, teachers: int = 100, classes: int = 4, seed: int
 @pytest.mark.parametrize(
     ("name", "mechanism", "queries", "epsilon"),
     [
-        ("mnist", ConfidentGNMax(threshold=200, sigma1=150, sigma2=40), 640, 1.21),
+        ("mnist", ConfidentGNMax(threshold=200, sigma1=150, sigma2=40), 640, 1.145),
         ("adult", ConfidentGNMax(threshold=300, sigma1=200, sigma2=40), 1500, 1.105),
     ],
 )

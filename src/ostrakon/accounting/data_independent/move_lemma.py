@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
 from ostrakon.mechanisms.base import FloatArray
@@ -45,24 +46,33 @@ _ROWS = 16
 class MoveCosts:
     """The bounds of the lemma, as moments sum_o P(o)^a Q(o)^(1-a), at the points of `LOG_Q`.
 
-    row: the row of every smallest lead, (teachers + 1,). pair: where the likely class takes part in the move, (rows, Q,
-    K); infinite where the lemma is not used. third: where it does not, (Q, K). The moment is at most the larger one.
+    row: the row of every smallest lead, (teachers + 1,). pair: where the likely class takes part in the move, (2, rows,
+    Q, K): it has more votes under P than under Q, and fewer. third: where it does not take part, (Q, K). All are
+    infinite where the lemma is not used.
     """
 
     row: IntArray
-    pair: FloatArray
-    third: FloatArray
+    pair: NDArray[np.float32]
+    third: NDArray[np.float32]
 
     @classmethod
     def nothing(cls, orders: int, *, teachers: int) -> MoveCosts:
         """No bound at any order."""
         row = np.zeros(teachers + 1, np.int64)
-        return cls(row, np.full((1, len(LOG_Q), orders), np.inf), np.ones((len(LOG_Q), orders)))
+        empty = np.full((2, 1, len(LOG_Q), orders), np.inf, np.float32)
+        return cls(row, empty, empty[0, 0])
 
     def at(self, lead: IntArray, q: FloatArray) -> FloatArray:
-        """The bound at leads and probabilities to lose, both of shape (n,): (n, K)."""
+        """The bounds at leads and probabilities to lose, both of shape (n,): (3, n, K).
+
+        First where the top count stays: the likely class takes part only if it may lead by one vote or none. Then where
+        it has one vote more under P than under Q, and one fewer.
+        """
         index = np.minimum(np.searchsorted(np.exp(LOG_Q) * (1 - 1e-14), q), len(LOG_Q) - 1)
-        return np.maximum(self.pair[self.row[lead], index], self.third[index])
+        more, fewer = self.pair[:, self.row[lead], index]
+        third = self.third[index]
+        stays = np.where((lead <= 1)[:, None], np.maximum(np.maximum(more, fewer), third), third)
+        return np.array([stays, more, fewer], np.float64)
 
 
 def move_costs(sigma: float, orders: FloatArray, *, teachers: int) -> MoveCosts:
@@ -76,11 +86,17 @@ def move_costs(sigma: float, orders: FloatArray, *, teachers: int) -> MoveCosts:
         return MoveCosts.nothing(len(orders), teachers=teachers)
     curves = _Curves.of(nu, teachers)
     row = np.minimum(np.arange(teachers + 1) // curves.stride, len(curves.u) - 2)
-    pair = np.full((len(curves.u), len(LOG_Q), len(orders)), np.inf)
-    third = np.ones((len(LOG_Q), len(orders)))
+    pair = np.full((2, len(curves.u), len(LOG_Q), len(orders)), np.inf, np.float32)
+    third = np.full((len(LOG_Q), len(orders)), np.inf, np.float32)
     for k in usable:
-        pair[:, :, k], third[:, k] = curves.envelopes(float(orders[k]))
+        of_pair, of_third = curves.envelopes(float(orders[k]))
+        pair[..., k], third[:, k] = _single_above(of_pair), _single_above(of_third)
     return MoveCosts(row, pair, third)
+
+
+def _single_above(x: FloatArray) -> NDArray[np.float32]:
+    """The values in half the memory, rounded up."""
+    return np.nextafter(x.astype(np.float32), np.float32(np.inf))
 
 
 def _power_excess(q: FloatArray, x: FloatArray, a: float) -> FloatArray:
@@ -113,26 +129,28 @@ class _Curves:
         return cls(nu, stride, u, np.concatenate(laws, axis=1))
 
     def envelopes(self, a: float) -> tuple[FloatArray, FloatArray]:
-        """(the moment where the likely class takes part, by margin and q; where it does not, by q)."""
+        """(the moments where the likely class takes part, (2, margins, Q); where it does not, (Q,))."""
         law, q = np.exp(self.log_law), np.exp(LOG_Q)
         loses, either = law[0, :, :, 1] + law[0, :, :, 2], law[0, :, ::-1, 0] + law[0, :, ::-1, 1]
-        near, far = np.zeros((2, *loses.shape))
-        for p, other in ((0, 1), (1, 0), (0, 2), (2, 0)):
+        near, far = np.zeros((2, *loses.shape)), np.zeros(loses.shape)
+        for kind, p, other in ((0, 0, 1), (0, 2, 0), (1, 1, 0), (1, 0, 2)):
             x = self.log_law[p] - self.log_law[other]
             f = _raised(_power_excess(law[other], x, a).sum(axis=-1))
             f = f + _widest(np.abs(np.diff(f, 2, axis=1)))
-            near = np.maximum(near, f + _skew(loses, f))
+            near[kind] = np.maximum(near[kind], f + _skew(loses, f))
             far = np.maximum(far, f[:, ::-1] + _skew(either, f[:, ::-1]))
-        of_pair, of_third = np.empty((2, len(self.u), len(q)))
+        of_pair, of_third = np.empty((2, len(self.u), len(q))), np.empty((len(self.u), len(q)))
         zeros = np.zeros((len(self.u), 1))
-        _hulls(loses, near, q, of_pair)
+        for kind in range(2):
+            _hulls(loses, near[kind], q, of_pair[kind])
         _hulls(np.hstack([zeros, either]), np.hstack([far[:, :1], far]), q, of_third)
-        of_pair, of_third = self._between_rows(of_pair), self._between_rows(of_third)
+        more, fewer, of_third = (self._between_rows(values) for values in (*of_pair, of_third))
+        of_pair = np.array([more, fewer])
         # A lead is possible only if the other class alone beats the likely one with probability at most q. Row by row:
         # the largest lead before the next row.
         alone = np.append(loses[1:-1, 0], loses[-2, 0]) if self.stride > 1 else loses[:-1, 0]
-        of_pair[:-1][alone[:, None] * (1 - 1e-9) > q] = 0.0
-        of_pair = np.maximum.accumulate(np.maximum.accumulate(of_pair[::-1])[::-1], axis=1)
+        of_pair[:, :-1][:, alone[:, None] * (1 - 1e-9) > q] = 0.0
+        of_pair = np.maximum.accumulate(np.maximum.accumulate(of_pair[:, ::-1], axis=1)[:, ::-1], axis=2)
         return 1 + of_pair, 1 + np.maximum.accumulate(of_third.max(axis=0))
 
     def _between_rows(self, values: FloatArray) -> FloatArray:

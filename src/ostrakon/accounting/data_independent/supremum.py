@@ -23,8 +23,9 @@ _STRIDE = 32
 def joint_step(law: AnswerLaw, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Logs of the coefficients of `J(M, e) = ln max_v [alpha_v(M) + beta_v(M) e^{(a-1) e}] / (a - 1)`.
 
-    orders: shape (K,). Both results have the shape (K, 5, teachers + 1): the top count stays or moves by one, in both
-    directions. An impossible variant (a top count below 0 or above `teachers`) is -inf.
+    orders: shape (K,). Both results have the shape (K, 5, teachers + 1): the top counts of P and Q are (M, M),
+    (M, M + 1), (M + 1, M), (M, M - 1), (M - 1, M). An impossible variant (a top count below 0 or above `teachers`) is
+    -inf.
 
     Guarantee: a query with top count M whose label costs at most e in either direction, at any neighbour, costs at most
     J(M, e). The outcome law is a mixture of "refused" and the label's law, with weights that depend on the top count
@@ -47,9 +48,9 @@ def joint_step(law: AnswerLaw, orders: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def joint_cost(log_alpha: FloatArray, log_beta: FloatArray, label: FloatArray, orders: FloatArray) -> FloatArray:
-    """J(M, e_M): shape (K, teachers + 1), for label costs of the same shape, by order and top count."""
+    """J(M, e_M): shape (K, teachers + 1), for label costs (K, 1 or 5, teachers + 1): one for all variants, or each."""
     less = orders[:, None] - 1
-    value = np.logaddexp(log_alpha, log_beta + (less * label)[:, None, :]).max(axis=1)
+    value = np.logaddexp(log_alpha, log_beta + less[:, None] * label).max(axis=1)
     return np.maximum(value, 0.0) / less + SLACK
 
 
@@ -62,7 +63,7 @@ def costs_by_top_count(law: AnswerLaw, orders: ArrayLike) -> FloatArray:
     """
     a = require_orders(orders)
     alpha, beta = joint_step(law, a)
-    return joint_cost(alpha, beta, law.likely_outcome_rdp(law.worst_q(), a), a)
+    return joint_cost(alpha, beta, law.likely_outcome_rdp(law.worst_q(), a)[:, None], a)
 
 
 def lowest_top_count(*, teachers: int, classes: int, abstentions: bool) -> int:
@@ -82,12 +83,12 @@ def joint_supremum(law: AnswerLaw, orders: ArrayLike, *, abstentions: bool = Fal
     q = law.worst_q()[lowest:]
 
     def costs(at: NDArray[np.intp]) -> FloatArray:
-        return joint_cost(alpha[:, :, at], beta[:, :, at], law.likely_outcome_rdp(q[at], a), a)
+        return joint_cost(alpha[:, :, at], beta[:, :, at], law.likely_outcome_rdp(q[at], a)[:, None], a)
 
     every = np.arange(len(q))
     some = every[::_STRIDE]
     falling = np.maximum.accumulate(q[::-1])[::-1][some]
-    bound = joint_cost(alpha, beta, law.likely_outcome_rdp(falling, a)[:, every // _STRIDE], a)
+    bound = joint_cost(alpha, beta, law.likely_outcome_rdp(falling, a)[:, None, every // _STRIDE], a)
     best = costs(some).max(axis=1)
     left = np.flatnonzero((bound > best[:, None]).any(axis=0))
     return best if not len(left) else np.maximum(best, costs(left).max(axis=1))

@@ -79,9 +79,23 @@ def _index(losing: float, grid: Any) -> int:
 
 
 @compiled
-def _label(grown: Any, pair: Any, row: Any, third: Any, coarse: Any, index: int, gap: int, cap: float, k: int) -> float:
-    """The moment of a label: the smallest of what is known of a likely class, of its lead, and of the top count."""
-    return min(min(grown[index, k], max(pair[row[gap], coarse[index], k], third[coarse[index], k])), cap)
+def _joint(k: int, near: bool, grown: Any, more: Any, fewer: Any, third: Any, cap: Any, base: Any, beta: Any,
+           less: float) -> float:  # fmt: skip
+    """The largest of base + beta (label - less) over the variants of the top count (`joint_step`), at one order.
+
+    A label's moment is the smallest of what is known of a likely class, of its lead, and of the top count. more, fewer:
+    of labels where the likely class takes part, with one vote more under P, or one fewer. near: where it leads by at
+    most one vote, it may take part though the top count stays. cap: (3, orders), in the order of `MoveCosts.at`.
+    """
+    x, y, stays = more[k], fewer[k], third[k]
+    if near:
+        stays = max(stays, max(x, y))
+    x = min(min(grown[k], x), cap[1, k]) - less
+    y = min(min(grown[k], y), cap[2, k]) - less
+    stays = min(min(grown[k], stays), cap[0, k]) - less
+    most = base[0, k] + beta[0, k] * stays
+    most = max(most, max(base[1, k] + beta[1, k] * y, base[4, k] + beta[4, k] * y))
+    return max(most, max(base[2, k] + beta[2, k] * x, base[3, k] + beta[3, k] * x))
 
 
 @compiled
@@ -94,53 +108,34 @@ def _rounded_up(value: float) -> float:
 @compiled
 def _raise_to(
     best: Any, raised: Any, grown: Any, pair: Any, row: Any, third: Any, coarse: Any, index: int, gap: int,
-    cap: Any, alpha: Any,
-    beta: Any, top: int,
+    cap: Any, alpha: Any, beta: Any, top: int,
 ) -> None:  # fmt: skip
     """Raise `best` (orders,) to e^{(a-1) J} of one top count, and mark the raised orders in `raised` (orders,)."""
+    at, near = coarse[index], gap <= 1
+    of_row, more, fewer, other = grown[index], pair[0, row[gap], at], pair[1, row[gap], at], third[at]
     for k in range(len(best)):
-        cost = _label(grown, pair, row, third, coarse, index, gap, cap[top, k], k)
-        most = best[k]
-        for variant in range(alpha.shape[1]):
-            value = alpha[top, variant, k] + beta[top, variant, k] * cost
-            most = value if value > most else most
-        if most > best[k]:
-            best[k] = most
+        value = _joint(k, near, of_row, more, fewer, other, cap[top], alpha[top], beta[top], 0.0)
+        if value > best[k]:
+            best[k] = value
             raised[k] = top
 
 
 @compiled
 def _exceeds(
-    best: Any, grown: Any, pair: Any, row: Any, third: Any, coarse: Any, index: int, gap: int, cap: Any, alpha:
-    Any, beta: Any,
-    top: int,
+    best: Any, grown: Any, pair: Any, row: Any, third: Any, coarse: Any, index: int, gap: int, cap: Any, base: Any,
+    beta: Any, at_top: int, less: float, factor: float,
 ) -> bool:  # fmt: skip
-    """Whether a top count with at most this label cost might cost more than `best` at some order."""
-    for k in range(len(best)):
-        cost = _label(grown, pair, row, third, coarse, index, gap, cap[top, k], k)
-        most = best[k]
-        for variant in range(alpha.shape[1]):
-            if alpha[top, variant, k] + beta[top, variant, k] * cost > most:
-                return True
-    return False
+    """Whether a top count with at most these labels might cost more than `best` at some order.
 
-
-@compiled
-def _cell_exceeds(
-    best: Any, grown: Any, pair: Any, row: Any, third: Any, coarse: Any, index: int, gap: int, cap: Any, sums:
-    Any, beta: Any,
-    cell: int,
-) -> bool:  # fmt: skip
-    """The same for a whole cell, from its largest cap, alpha + beta and beta, with room for rounding.
-
+    Of a whole cell: from its largest cap, alpha + beta and beta, with less = 1 and room for rounding in `factor`.
     alpha + beta c = (alpha + beta) + beta (c - 1): the sum hardly changes with the top count, but its parts do.
     """
+    at, near = coarse[index], gap <= 1
+    of_row, more, fewer, other = grown[index], pair[0, row[gap], at], pair[1, row[gap], at], third[at]
     for k in range(len(best)):
-        cost = _label(grown, pair, row, third, coarse, index, gap, cap[cell, k], k) - 1.0
-        most = best[k]
-        for variant in range(sums.shape[1]):
-            if (sums[cell, variant, k] + beta[cell, variant, k] * cost) * _ROUNDING > most:
-                return True
+        value = _joint(k, near, of_row, more, fewer, other, cap[at_top], base[at_top], beta[at_top], less)
+        if value * factor > best[k]:
+            return True
     return False
 
 
@@ -263,9 +258,10 @@ def query_envelopes_of(
                     if first == last:
                         continue
                     at = offsets[level] + first // sizes[level]
-                    if not _cell_exceeds(
-                        best, grown, pair, row, third, coarse, index, gap, cell_cap, cell_sums, cell_beta, at
-                    ):
+                    if not _exceeds(
+                        best, grown, pair, row, third, coarse, index, gap, cell_cap, cell_sums, cell_beta, at,
+                        1.0, _ROUNDING,
+                    ):  # fmt: skip
                         continue
                     if level > 0:
                         size = sizes[level - 1]
@@ -277,7 +273,7 @@ def query_envelopes_of(
                             inner -= size
                         continue
                     for top in range(first + 1, last + 1):
-                        if _exceeds(best, grown, pair, row, third, coarse, index, gap, cap, alpha, beta, top):
+                        if _exceeds(best, grown, pair, row, third, coarse, index, gap, cap, alpha, beta, top, 0.0, 1.0):
                             middle = (top + last) // 2
                             if middle < last:
                                 stack[waiting, 0], stack[waiting, 1], stack[waiting, 2] = middle + 1, last, 0

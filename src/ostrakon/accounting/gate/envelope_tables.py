@@ -29,6 +29,9 @@ _COARSE = 20
 _INTERPOLATION = 1e-6
 _BIGGEST_LOG = 600.0
 _FINER = 8
+_KIND = np.array([0, 2, 1, 1, 2])
+"""The label of every variant of the top count (`joint_step`), of those of `MoveCosts.at`."""
+
 _LEVELS = 3
 _NUMBERS = 1 << 20
 """Costs computed between two reports of progress; they are in memory beside the result."""
@@ -78,7 +81,7 @@ class EnvelopeTables:
     sizes: IntArray
     offsets: IntArray
     noise: tuple[float, float, IntArray, FloatArray, IntArray, FloatArray]
-    label: tuple[FloatArray, FloatArray, IntArray, FloatArray, IntArray]
+    label: tuple[FloatArray, NDArray[np.float32], IntArray, NDArray[np.float32], IntArray]
     by_top: tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
     by_cell: tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 
@@ -90,17 +93,16 @@ class EnvelopeTables:
         moves = _moves(law, orders)
         # The worst label cost by top count, for the peak and for every label: all are clipped there.
         log_cap = _worst_labels(law, orders, moves)
-        peak = joint_cost(log_alpha, log_beta, log_cap / (orders - 1)[:, None], orders)
-        biggest = np.maximum(
-            log_alpha.max(axis=(1, 2)), log_beta.max(axis=(1, 2)) + np.maximum(log_cap.max(axis=1), log_grown[:, -1])
-        )
+        peak = joint_cost(log_alpha, log_beta, log_cap[:, _KIND] / (orders - 1)[:, None, None], orders)
+        label = np.maximum(log_cap.max(axis=(1, 2)), log_grown[:, -1])
+        biggest = np.maximum(log_alpha.max(axis=(1, 2)), log_beta.max(axis=(1, 2)) + label)
         kept = biggest < _BIGGEST_LOG
         lowest = lowest_top_count(teachers=law.teachers, classes=law.classes, abstentions=abstentions)
         stride = max(1, round(law.form.scale / 8))
         cap, alpha, beta = (_orders_last(np.exp(log[kept])) for log in (log_cap, log_alpha, log_beta))
         # No smaller than the loops' own value of the worst label, to the last bit.
         worst = np.maximum(_orders_last(np.exp((orders[kept] - 1)[:, None] * peak[kept])), 1.0)
-        worst = np.maximum(worst, (alpha + beta * cap[:, None]).max(axis=1))
+        worst = np.maximum(worst, (alpha + beta * cap[:, _KIND]).max(axis=1))
         sizes = stride * _FINER ** np.arange(_LEVELS)
         starts = [np.arange(0, law.teachers + 1, size) for size in sizes]
 
@@ -201,7 +203,7 @@ def _log_q() -> FloatArray:
 
 def _label_tables(
     log_grown: FloatArray, moves: MoveCosts, kept: NDArray[np.bool_]
-) -> tuple[FloatArray, FloatArray, IntArray, FloatArray, IntArray]:
+) -> tuple[FloatArray, NDArray[np.float32], IntArray, NDArray[np.float32], IntArray]:
     """The moments of labels, by probability to lose, for the loops."""
     coarse = np.minimum(np.searchsorted(LOG_Q, _log_q() - 1e-12), len(LOG_Q) - 1)
     pair, third = (x if kept.all() else np.ascontiguousarray(x[..., kept]) for x in (moves.pair, moves.third))
@@ -216,14 +218,14 @@ def _moves(law: AnswerLaw, orders: FloatArray) -> MoveCosts:
 
 
 def _worst_labels(law: AnswerLaw, orders: FloatArray, moves: MoveCosts) -> FloatArray:
-    """(a - 1) times the largest cost of a label by top count M, (K, teachers + 1).
+    """(a - 1) times the largest cost of a label by top count M, (K, 3, teachers + 1): the kinds of `MoveCosts.at`.
 
     A class with M votes is ahead of any other by at least 2 M - teachers, and loses with at most `worst_q`.
     """
     q = law.worst_q()
     known = (orders - 1)[:, None] * law.likely_outcome_rdp(q, orders)
     lead = np.maximum(2 * np.arange(law.teachers + 1) - law.teachers, 0)
-    return np.minimum(known, np.log(moves.at(lead, q)).T + 1e-15).astype(np.float64)
+    return np.minimum(known[:, None], np.log(moves.at(lead, q)).T.transpose(0, 2, 1) + 1e-15).astype(np.float64)
 
 
 def _noise_tables(law: AnswerLaw) -> tuple[float, float, IntArray, FloatArray, IntArray, FloatArray]:
