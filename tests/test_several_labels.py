@@ -80,7 +80,11 @@ def test_few_labels_of_many_are_cheaper():
             {"n_teachers": 10, "mechanism": LabelsGNMax(sigma2=3, max_labels=3)},
             "n_teachers cannot be chosen for labels-gnmax",
         ),
-        ({"student": "logistic"}, "student cannot be chosen where rows have several labels"),
+        (
+            {"student": "moments"},
+            "student must be auto, sums, soft-vote, .* where rows have several labels, got 'moments'",
+        ),
+        ({"mechanism": "moment-gnmax"}, "mechanism must be labels-gnmax where rows have several labels"),
         ({"objective": "balanced"}, "objective must be accuracy where rows have several labels"),
     ],
 )

@@ -44,6 +44,9 @@ class PATERegressor(RegressorMixin, PrivateEstimator):
         data. Values outside are clipped.
     delta : float in (0, 1), optional
         Default: below 1 / number of records (or users).
+    student : str or classifier, default "auto"
+        Ridge regression from the sums; or a classifier that takes sample_weight and gives probabilities, such as
+        "hist-gradient-boosting", which learns from the sums by cell.
     n_queries : int, at least 1, optional
         Number of public rows for which sums of the nearest records are released. Default: what epsilon allows.
     ledger : str, optional
@@ -104,6 +107,7 @@ class PATERegressor(RegressorMixin, PrivateEstimator):
     epsilon: float | None = None
     _: KW_ONLY
     range: Any = None
+    student: Any = AUTO
     delta: float | None = None
     n_queries: int | None = None
     ledger: str | None = None

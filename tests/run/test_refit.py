@@ -134,6 +134,7 @@ def sealed(folder):
         ("noisy_counts.csv", lambda text: text.rsplit("\n", 2)[0] + "\n", "noisy counts"),
         ("noisy_counts.csv", lambda text: text.rsplit(",", 1)[0] + ",nan\n", "finite"),
         ("labels.csv", lambda text: text.replace(",yes,", ",maybe,"), "another one"),
+        ("labels.csv", lambda text: text.rsplit("\n", 2)[0] + "\n", "answers, as its statement says"),
         ("statement.json", lambda text: text.replace('"teachers": 1200', '"teachers": "1200"'), "statement"),
         ("statement.json", lambda text: text.replace('"queries": ', '"queries": 1'), "noisy counts"),
         ("refit.json", lambda text: text.replace("ostrakon-refit/2", "x"), "schema"),
@@ -160,7 +161,7 @@ def test_a_release_without_a_recipe_is_refused(release, tmp_path):
     shutil.copytree(release, tmp_path / "release")
     (tmp_path / "release" / "refit.json").unlink()
     sealed(tmp_path / "release")
-    with pytest.raises(InvalidInput, match=r"has no refit\.json: .* several labels, quantity or pictures"):
+    with pytest.raises(InvalidInput, match=r"has no refit\.json: .*\(no pictures or folders of texts\)"):
         refitted(tmp_path / "release", tmp_path / "new", release.parents[1])
 
 

@@ -18,6 +18,7 @@ from ostrakon.students.graph_model import GraphStudent
 from ostrakon.students.label_spreading import LabelSpreadingStudent
 from ostrakon.students.moment_students import MomentLogistic, MomentVote
 from ostrakon.students.noisy_counts import NoisyCountStudent, examples_for
+from ostrakon.students.quantity_student import SUMS, QuantityRidge
 from ostrakon.students.sklearn_student import SelfTrainingStudent, SklearnStudent
 from ostrakon.students.soft_vote import SOFT_VOTE, soft_vote, takes_weights, trees
 from ostrakon.teachers.heads import HeadEnsemble
@@ -29,8 +30,17 @@ HEADS = ("kernel-ridge", "ridge", "logistic", "nearest-neighbours", "nearest-cen
 _HEAD = "head:"
 NOISY_COUNTS = "noisy-counts"
 _GRAPH, _SPREADING = "graph", "label-spreading"
-STUDENTS = frozenset((ADDITIVE, _SELF_TRAINING, NOISY_COUNTS, _GRAPH, _SPREADING, MOMENTS, SOFT_VOTE))
+STUDENTS = frozenset((ADDITIVE, _SELF_TRAINING, NOISY_COUNTS, _GRAPH, _SPREADING, MOMENTS, SOFT_VOTE, SUMS))
 """Kinds of students beside estimators and networks."""
+_OF_OTHER_TARGETS = f"{SOFT_VOTE}, {ADDITIVE}, {_SPREADING} or a classifier"
+_TARGETS = {
+    "quantity": (
+        "the target is a quantity",
+        f"{_OF_OTHER_TARGETS} that takes sample_weight and gives probabilities, such as hist-gradient-boosting,",
+    ),
+    "labels": ("rows have several labels", f"{_OF_OTHER_TARGETS} such as logistic or hist-gradient-boosting,"),
+}
+"""Kinds of target other than one class a row: where they are met, and what may be named beside the student of sums."""
 _IMAGES = ("hog", "patches", "contrastive", "hog+contrastive")
 
 
@@ -79,6 +89,7 @@ def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, 
         - `soft-vote` or `soft-vote:NAME`: that and extra trees (or NAME), averaged;
         - `moments` or `moments:NAME`: logistic regression from the noisy sums of features by class that moment-gnmax
           releases (averaged with NAME);
+        - `sums`: ridge regression from the noisy sums of a quantity or of several labels (see `require_student`);
         - `additive`: trees of one column each, so that the log-odds add up over columns; of two classes
           `additive(increasing="age", decreasing=["income", "size"])` fixes directions for the second class;
         - `label-spreading`;
@@ -110,6 +121,8 @@ def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, 
             return NoisyCountStudent(representation="raw", random_state=seed)
         if kind == MOMENTS:
             return MomentVote(make_student(name, seed=seed, counts=counts)) if name else MomentLogistic()
+        if choice == SUMS:
+            return QuantityRidge()
         if kind == SOFT_VOTE:
             other = _with_beliefs(name, choice) if name else trees(counts=counts)
             return _plain(soft_vote(other), seed=seed, counts=counts)
@@ -152,6 +165,56 @@ def require_choices(*, teacher: Any, student: Any, representation: Any) -> None:
         make_teacher(teacher)
     if not is_auto(student):
         make_student(student)
+
+
+def learns_sums(choice: Any) -> bool:
+    """Whether the student of a quantity or of several labels is the one that learns from their sums."""
+    return isinstance(choice, str) and choice in (AUTO, SUMS)
+
+
+def require_student(choice: Any, *, target: str, sums: bool) -> None:
+    """Refuse a named student that cannot learn the target from what is released.
+
+    Parameters
+    ----------
+    choice : str or estimator
+    target : {"classes", "quantity", "labels"}
+    sums : bool
+        Whether noisy sums of a quantity or of several labels are released.
+
+    Raises
+    ------
+    InvalidInput
+        In one sentence, which names what is allowed.
+    """
+    if is_auto(choice):
+        return
+    student = make_student(choice, counts=True)
+    of_sums = isinstance(student, QuantityRidge)
+    if target == "classes":
+        if of_sums:
+            raise InvalidInput(
+                f"student must be another one than {SUMS} where rows have one class: it learns from sums of a quantity "
+                f"or of several labels, as {MOMENTS} does from sums of classes."
+            )
+        return
+    able = not (isinstance(student, MomentLogistic | MomentVote) or hasattr(student, "exported_network"))
+    if target == "quantity":
+        able = able and _believes_counts(student)
+    if not (sums if of_sums else able):
+        where, others = _TARGETS[target]
+        given = choice if isinstance(choice, str) else type(choice).__name__
+        raise InvalidInput(
+            f"student must be {f'{AUTO}, {SUMS}' if sums else AUTO}, {others} where {where}, got {given!r}."
+        )
+
+
+def _believes_counts(student: Any) -> bool:
+    """Whether a student learns from noisy counts, not from the largest alone, and gives probabilities."""
+    inner = getattr(student, "estimator", None)
+    if isinstance(student, GraphStudent):
+        return False
+    return hasattr(student, "fit_counts") and (inner is None or hasattr(inner, "predict_proba"))
 
 
 def _is_student(estimator: Any) -> bool:

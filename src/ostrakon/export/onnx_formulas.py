@@ -112,23 +112,21 @@ def majority(graph: Graph, model: Any, rows: str) -> Answer:
     return label, on_every_row(graph, rows, likely)
 
 
-def quantity(graph: Graph, model: Any, rows: str) -> str:
+def quantity(graph: Graph, model: Any, rows: str) -> Answer:
     """`QuantityRidge`: a weight for each feature of a `SumMap`, as a share of the range."""
-    return graph.add("Squeeze", shares(graph, model, model.coef_[:, None], rows), AXIS)
+    share = graph.add("Squeeze", shares(graph, model, model.coef_[:, None], rows), AXIS)
+    return share, share
 
 
 def several(graph: Graph, model: Any, rows: str) -> Answer:
     """`LabelRidge`: 0 or 1 for every label, and its probability."""
     likely = shares(graph, model, model.coef_, rows)
-    given = graph.add("GreaterOrEqual", likely, as_doubles(model.thresholds_)[None])
-    return graph.add("Cast", given, to=7), likely
+    return reached(graph, likely, model.thresholds_), likely
 
 
-def answered(graph: Graph, model: Any, rows: str) -> Answer:
-    """`AnsweredLabels`: 0 or 1 for every label, and its probability."""
-    scores = graph.add("Add", graph.add("MatMul", rows, as_doubles(model.coef_)), as_doubles(model.intercept_)[None])
-    likely = graph.add("Sigmoid", scores)
-    return graph.add("Cast", graph.add("GreaterOrEqual", likely, 0.5), to=7), likely
+def reached(graph: Graph, likely: str, thresholds: Any) -> str:
+    """0 or 1 for every label, by the threshold of its probability."""
+    return graph.add("Cast", graph.add("GreaterOrEqual", likely, as_doubles(thresholds)[None]), to=7)
 
 
 def shares(graph: Graph, model: Any, coefficients: Any, rows: str) -> str:

@@ -16,7 +16,6 @@ from sklearn.svm import SVC
 
 from ostrakon.export.onnx_features import ImageRows, TableRows, represented, transformed
 from ostrakon.export.onnx_formulas import (
-    answered,
     dense_network,
     gaussian_bayes,
     linear,
@@ -25,12 +24,14 @@ from ostrakon.export.onnx_formulas import (
     margins,
     moments,
     quantity,
+    reached,
     several,
     squared_distances,
 )
 from ostrakon.export.onnx_graph import AXIS, OPSET, Answer, Graph, as_doubles, best, one_hot, softmax
 from ostrakon.export.onnx_trees import forest, gradient_boosting, histogram_boosting
 from ostrakon.students.calibration import HALF, LEAST
+from ostrakon.students.share_student import selector
 from ostrakon.validation import InvalidInput
 
 
@@ -48,13 +49,6 @@ def classified(graph: Graph, model: Any, rows: Any) -> Answer:
     if isinstance(rows, TableRows) and write not in _OF_ROWS:
         rows = rows.as_numbers()
     return write(graph, model, rows)
-
-
-def estimated(graph: Graph, model: Any, rows: str) -> str:
-    """What the student of a quantity estimates, as a share of the range, (rows,). Errors: `InvalidInput` for others."""
-    if type(model).__name__ != "QuantityRidge":
-        raise InvalidInput(f"A released student of a quantity must be QuantityRidge, got {type(model).__name__}.")
-    return quantity(graph, model, rows)
 
 
 def names() -> tuple[str, ...]:
@@ -121,6 +115,21 @@ def _moment_vote(graph: Graph, model: Any, rows: Any) -> Answer:
     other = graph.add("MatMul", classified(graph, model.other_, rows)[1], selector)
     likely = graph.add("Div", graph.add("Add", moments(graph, model.linear_, rows)[1], other), 2.0)
     return best(graph, likely), likely
+
+
+def _share(graph: Graph, model: Any, rows: Any) -> Answer:
+    share = graph.add("Squeeze", _likely(graph, model.classifier, rows), AXIS)
+    return share, share
+
+
+def _by_label(graph: Graph, model: Any, rows: Any) -> Answer:
+    likely = graph.add("Concat", *(_likely(graph, student, rows) for student in model.students), axis=1)
+    return reached(graph, likely, model.thresholds), likely
+
+
+def _likely(graph: Graph, classifier: Any, rows: Any) -> str:
+    """The probability of the second of two classes, (rows, 1)."""
+    return graph.add("MatMul", classified(graph, classifier, rows)[1], selector(classifier)[:, None])
 
 
 def _calibrated(graph: Graph, model: Any, rows: Any) -> Answer:
@@ -217,7 +226,9 @@ _WRITERS: dict[str, Callable[[Graph, Any, Any], Answer]] = {
     "SelfTrainingStudent": _inner,
     "VotingClassifier": _voting,
     "LabelRidge": several,
-    "AnsweredLabels": answered,
+    "StudentByLabel": _by_label,
+    "QuantityRidge": quantity,
+    "ShareStudent": _share,
     "MomentLogistic": moments,
     "AdditiveLogistic": linear,
     "MomentVote": _moment_vote,
@@ -230,4 +241,4 @@ _WRITERS: dict[str, Callable[[Graph, Any, Any], Answer]] = {
 }
 
 # Those that make features of rows themselves, or hand rows on.
-_OF_ROWS = (_pipeline, _inner, _calibrated, _counts, _spreading, _graph_student, _kernel)
+_OF_ROWS = (_pipeline, _inner, _share, _by_label, _calibrated, _counts, _spreading, _graph_student, _kernel)

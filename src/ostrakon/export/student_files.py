@@ -22,11 +22,11 @@ from ostrakon.data.quantity import Quantity
 from ostrakon.export import loader, onnx_features, onnx_models
 from ostrakon.export.onnx_features import ImageRows, TableRows, represented
 from ostrakon.export.onnx_graph import Graph
-from ostrakon.export.onnx_models import classified, estimated
+from ostrakon.export.onnx_models import classified
 from ostrakon.export.released import ReleasedLabels, ReleasedQuantity, ReleasedStudent
 from ostrakon.export.row_form import RowForm
 from ostrakon.features.representation import Encoder, Representation
-from ostrakon.students.answered_labels import AnsweredLabels
+from ostrakon.students.by_label import StudentByLabel
 from ostrakon.students.label_student import LabelRidge
 from ostrakon.validation import InvalidInput
 
@@ -197,13 +197,12 @@ def _as_graph(
     rows = _inputs(graph, form)
     if representation is not None:
         rows = represented(graph, representation, rows)
+    label, likely = classified(graph, model, rows)
     if quantity is not None:
-        value = estimated(graph, model, rows if isinstance(rows, str) else rows.as_numbers())
-        value = graph.add("Add", graph.add("Mul", value, quantity.high - quantity.low), quantity.low)
+        value = graph.add("Add", graph.add("Mul", likely, quantity.high - quantity.low), quantity.low)
         graph.output("value", value, "double", ())
         return graph.serialized()
-    label, likely = classified(graph, model, rows)
-    if isinstance(model, LabelRidge | AnsweredLabels):
+    if isinstance(model, LabelRidge | StudentByLabel):
         graph.output("place", label, "int64", (len(classes),))
         graph.output("probabilities", likely, "double", (len(classes),))
         return graph.serialized()

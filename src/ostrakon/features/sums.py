@@ -96,6 +96,11 @@ class SumMap:
         return 1 + self.axes.shape[1] + WAVES * len(self.ranked) + 2 * self.waves.shape[1]
 
     @property
+    def constant(self) -> float:
+        """The constant feature of every row."""
+        return math.sqrt(PARTS[0])
+
+    @property
     def directions(self) -> int:
         """Number of rows of the released table, which has two columns: the sums fill it row by row."""
         return -(-self.features // 2)

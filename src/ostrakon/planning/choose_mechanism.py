@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 from ostrakon.data.labels import MOST_OF_TEACHERS
+from ostrakon.estimators.choices import require_student
 from ostrakon.features.labels import is_limited
 from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.mechanisms.registry import find
@@ -17,11 +19,12 @@ from ostrakon.planning.defaults import (
     OF_LABELS,
     OF_QUANTITIES,
 )
-from ostrakon.planning.plan import INTERACTIVE
+from ostrakon.planning.plan import INTERACTIVE, Target
 from ostrakon.validation import InvalidInput, shown, whole
 
 _PER_RECORD = ("max_contributions", "moments")
 """Parameters of mechanisms of per-record teachers."""
+_WHERE = {"quantity": "the target is a quantity", "labels": "rows have several labels"}
 _NEEDS = {
     OF_QUANTITIES: "a quantity as the target: give its public range",
     OF_LABELS: "rows with several labels: give their columns, --target a,b,c, or --classes a;b;c for cells such as a;b",
@@ -99,7 +102,7 @@ def of_teachers_of_labels(options: Options, labels: int) -> str:
             f"classes must be at most {MOST_OF_TEACHERS} labels for trained teachers, got {labels}: without options of "
             "teachers, every record votes, and there may be more."
         )
-    for name, allowed in (("objective", ACCURACY), ("student", AUTO), ("guarantee", WORST_CASE), ("smooth", False)):
+    for name, allowed in (("guarantee", WORST_CASE), ("smooth", False)):
         given = getattr(options, name)
         if given != allowed:
             raise InvalidInput(
@@ -111,19 +114,25 @@ def of_teachers_of_labels(options: Options, labels: int) -> str:
     return DEFAULT_OF_TEACHERS if options.mechanism == AUTO else options.mechanism
 
 
-def require_sums_options(options: Options, unit: str, *, several: bool) -> None:
-    """Refuse options that belong to classes where the target is a quantity, or rows have several labels."""
-    name, target = (OF_LABELS, "rows have several labels") if several else (OF_QUANTITIES, "the target is a quantity")
-    instead = " For others run once for each label." if several else ""
-    if options.objective != ACCURACY:
-        raise InvalidInput(f"objective must be {ACCURACY} where {target}, got {options.objective!r}.{instead}")
-    for other in ("mechanism", "student"):
-        given = getattr(options, other)
-        if not is_auto(given) and not (other == "mechanism" and given == name):
-            raise InvalidInput(
-                f"{other} cannot be chosen where {target}, got {shown(given)}: every {unit} adds to "
-                f"sums by {name}, and ridge regression learns from them.{instead}"
-            )
+def require_sums_mechanism(options: Options, unit: str, *, target: Target) -> None:
+    """Refuse a named mechanism that does not release the sums of a quantity, or of several labels."""
+    name = OF_LABELS if target == "labels" else OF_QUANTITIES
+    if options.mechanism not in (AUTO, name):
+        raise InvalidInput(
+            f"mechanism must be {name} where {_WHERE[target]}, got {options.mechanism!r}: every {unit} adds to its "
+            "sums."
+        )
+
+
+def require_learnable(student: Any, objective: str, *, target: Target, sums: bool) -> None:
+    """Refuse a student or an objective that does not fit to the target, in one sentence.
+
+    sums: whether noisy sums of a quantity, or of several labels, are released.
+    """
+    if target in _WHERE and objective != ACCURACY:
+        instead = " For others run once for each label." if target == "labels" else ""
+        raise InvalidInput(f"objective must be {ACCURACY} where {_WHERE[target]}, got {objective!r}.{instead}")
+    require_student(student, target=target, sums=sums)
 
 
 def most_labels(options: Options, labels: int) -> int:

@@ -23,6 +23,8 @@ OF_LABELS = "labels-gnmax"
 """The mechanism of rows that have several labels."""
 SUMS_OF_EMBEDDINGS = 0.8
 """Share of the cost for the sums of embeddings, where counts only correct what the sums say; 0.5 for tables."""
+SUMS_BESIDE_COUNTS = 0.2
+"""The same where a named student of a quantity, or of several labels, learns from counts."""
 DEFAULT_OF_TEACHERS = "confident-gnmax"
 """The default if an option needs trained teachers."""
 MOST_QUERIES = 1000

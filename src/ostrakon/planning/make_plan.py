@@ -15,6 +15,7 @@ from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.data.consent import Consent
 from ostrakon.data.domain import Domain
+from ostrakon.estimators.choices import learns_sums
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, Options
@@ -25,17 +26,19 @@ from ostrakon.planning.choose_mechanism import (
     most_labels,
     of_teachers_of_labels,
     per_record_mechanism,
-    require_sums_options,
+    require_learnable,
+    require_sums_mechanism,
 )
 from ostrakon.planning.defaults import (
     DEFAULT_MECHANISM,
     DEFAULT_OF_COUNTS,
     OF_LABELS,
     OF_QUANTITIES,
+    SUMS_BESIDE_COUNTS,
     SUMS_OF_EMBEDDINGS,
 )
 from ostrakon.planning.per_record_plan import per_record_plan
-from ostrakon.planning.plan import Plan, shape
+from ostrakon.planning.plan import Plan, Target, shape
 from ostrakon.statements.statement import round_up
 from ostrakon.validation import InvalidInput, shown
 
@@ -75,13 +78,20 @@ def make_plan(
     sizes: Any = {"units": units, "pool": pool, "classes": 2 if quantity else classes, "unit": unit}
     if consent is not None:
         options = _within_consent(options, consent, other=quantity or labels or domain is not None)
-    if labels and asks_teachers(options):
+    target: Target = "quantity" if quantity else "labels" if labels else "classes"
+    teachers = labels and asks_teachers(options)
+    sums = target != "classes" and not teachers
+    require_learnable(options.student, options.objective, target=target, sums=sums)
+    if teachers:
         return labels_plan(options, labels=classes, units=units, pool=pool, unit=unit)
-    if quantity or labels:
-        require_sums_options(options, unit, several=labels)
-        fixed = {"max_labels": most_labels(options, classes)} if labels else {}
-        # The plan has the form of votes that is less noisy; a given number chooses between them.
-        own = {name: value for name, value in options.parameters.items() if name not in fixed}
+    if sums:
+        require_sums_mechanism(options, unit, target=target)
+        fixed: dict[str, Any] = {} if learns_sums(options.student) else {"moments": SUMS_BESIDE_COUNTS}
+        own = dict(options.parameters)
+        if labels:
+            # The plan has the form of votes that is less noisy; a given number chooses between them.
+            fixed["max_labels"] = most_labels(options, classes)
+            own.pop("max_labels", None)
         asked, name = replace(options, parameters=own), OF_LABELS if labels else OF_QUANTITIES
         return per_record_plan(per_record_choices(asked, name, **sizes, fixed=fixed))
     if domain is not None:

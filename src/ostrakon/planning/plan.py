@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ostrakon.accounting.adjacent import replaced_record
 from ostrakon.accounting.composition.run import run_epsilon
@@ -15,11 +15,13 @@ from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.membership_guess import membership_guess
 from ostrakon.accounting.privacy_curve import STATED_DELTAS, PrivacyCurve, curve_of
 from ostrakon.html_table import html_table
-from ostrakon.mechanisms import Mechanism
+from ostrakon.mechanisms import LabelsGNMax, Mechanism, QuantityGNMax
 from ostrakon.mechanisms.base import Relation
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.mechanisms.interactive_gnmax import InteractiveGNMax
 from ostrakon.mechanisms.registry import build
+
+Target = Literal["classes", "quantity", "labels"]
 
 INTERACTIVE = InteractiveGNMax.name
 SIZE_IS_PUBLIC = ", which reveals that number approximately"
@@ -55,6 +57,13 @@ class Plan:
     trained: bool = False
     levels: tuple[Level, ...] = ()
     labels: int | None = None
+
+    @property
+    def target(self) -> Target:
+        """What is predicted: one of several classes, a quantity, or several labels of a row."""
+        if self.labels is not None or isinstance(self.mechanism, LabelsGNMax):
+            return "labels"
+        return "quantity" if isinstance(self.mechanism, QuantityGNMax) else "classes"
 
     @property
     def rows(self) -> int:

@@ -80,14 +80,14 @@ def released_charts(outcome: FinishedRun) -> str:
 
 def _rates(outcome: FinishedRun) -> str:
     """The share of records that have each label, of many labels the most frequent ones."""
-    student = outcome.student.student
     if outcome.plan.labels is not None:
+        answered = (outcome.answers.labels.reshape(-1, outcome.plan.labels) != NO_ANSWER).sum(axis=0)
         bars = [
             Bar(name=str(label), share=int(number) / outcome.plan.rows, value=f"{number:,}")
-            for label, number in zip(outcome.classes, student.answers_[:MOST_CLASSES], strict=False)
+            for label, number in zip(outcome.classes, answered, strict=True)
         ]
         return bar_chart(f"What was learned: answers on each label, of {outcome.plan.rows:,} public rows", bars)
-    rates: FloatArray = student.rates_
+    rates: FloatArray = outcome.student.student.rates_
     shown = range(len(rates)) if len(rates) <= MOST_CLASSES else np.argsort(-rates, kind="stable")[:MOST_CLASSES]
     most = max(float(rates.max()), 1e-9)
     bars = [Bar(name=str(outcome.classes[at]), share=rates[at] / most, value=f"{rates[at]:.1%}") for at in shown]

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.data.checksummed import sha256
 from ostrakon.data.files import write_json
+from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.manifest import MANIFEST, is_finished
-from ostrakon.report.model_card import NOISY_COUNTS, NOISY_MOMENTS, REFIT
+from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_MOMENTS, REFIT
 from ostrakon.report.statement_file import read_statement
 from ostrakon.run.refit import EarlierRelease
 from ostrakon.run.steps import FinishedRun
 from ostrakon.validation import InvalidInput
+from ostrakon.votes import IntArray
 
 _SCHEMA = "ostrakon-refit/2"
 
@@ -51,31 +55,57 @@ def read_release(folder: Path) -> EarlierRelease:
     if not (folder / REFIT).is_file():
         raise InvalidInput(
             f"{folder} cannot be refitted, because it has no {REFIT}: that needs a run on a public table or on "
-            "described columns, with one class a row (no several labels, quantity or pictures), without an encoder, a "
-            "gate or a second round, that protects records or users."
+            "described columns (no pictures or folders of texts), without an encoder, a gate or a second round, that "
+            "protects records or users."
         )
     try:
         recipe = json.loads((folder / REFIT).read_text(encoding="utf-8"))
         if recipe["schema"] != _SCHEMA:
             raise InvalidInput(f"{folder / REFIT} must have the schema {_SCHEMA!r}, got {recipe['schema']!r}.")
-        with (folder / "labels.csv").open(encoding="utf-8", newline="") as file:
-            asked = list(csv.reader(file))[1:]
         tables = {name: folder / name for name in (NOISY_COUNTS, NOISY_MOMENTS)}
-        noisy = {name: table_of_file(path)[1] if path.is_file() else None for name, path in tables.items()}
+        noisy = {name: table_of_file(path) if path.is_file() else None for name, path in tables.items()}
+        counts, moments = noisy.values()
+        if (folder / LABELS).is_file():
+            asked, labels, taught = answers_of_file(folder / LABELS, content)
+        else:
+            assert counts is not None
+            asked, labels = counts[0], counts[1].argmax(axis=1)
+            taught = labels
         return EarlierRelease(
             statement=content,
             recipe=recipe,
-            asked=[row[0] for row in asked],
-            labels=[row[1] for row in asked],
-            by_teachers=np.array([row[2] == "teachers" for row in asked], bool),
-            counts=noisy[NOISY_COUNTS],
-            moments=noisy[NOISY_MOMENTS],
+            asked=asked,
+            labels=labels,
+            taught=taught,
+            counts=None if counts is None else counts[1],
+            moments=None if moments is None else moments[1],
             checksum=sha256((folder / MANIFEST).read_bytes()),
         )
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AssertionError) as error:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(f"The release {folder} cannot be read ({error!r}).") from error
+
+
+def answers_of_file(path: Path, content: Mapping[str, Any]) -> tuple[list[str], IntArray, IntArray]:
+    """What was asked, the teachers' answers to all queries, and what the student learned from, from `labels.csv`.
+
+    content: of the statement. Errors: `InvalidInput` for a label that it does not name.
+    """
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    asked = [row[0] for row in rows]
+    several = content.get("several_labels", False)
+    labels = ["0", "1"] if several else content["classes"]
+    numbers = {label: number for number, label in enumerate(labels)} | {"": NO_ANSWER}
+    given = [row[1:] if several else row[1:2] for row in rows]
+    if any(label not in numbers for row in given for label in row):
+        raise InvalidInput(f"{path} must hold the labels of the statement, and it holds another one.")
+    taught = np.array([numbers[label] for row in given for label in row], np.int64)
+    if several:
+        return asked, taught, taught
+    by_teachers = np.array([row[2] == "teachers" for row in rows], bool)
+    return asked, np.where(by_teachers, taught, NO_ANSWER), taught
 
 
 def table_of_file(path: Path) -> tuple[list[str], NDArray[np.float64]]:

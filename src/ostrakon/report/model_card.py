@@ -160,7 +160,9 @@ def _files(
             NOISY_COUNTS: "for each of these rows how its votes were split between both ends of the range, with noise",
             NOISY_MOMENTS: "sums of features times the quantity, with their noise",
         }
-    if "several_labels" in content:
+    if "several_labels" in content and not counts:
+        table = {LABELS: f"the {rows} that were asked about, and the answer on every label where one was given"}
+    elif "several_labels" in content:
         against = any(asked["parameters"].get("max_labels") == len(content["classes"]) for asked in content["rounds"])
         said = "for and against every label" if against else "for every label"
         table = {}

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ostrakon.data.checksummed import sha256
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.ledger.state import History, Spend
-from ostrakon.mechanisms import NO_ANSWER
-from ostrakon.report.earlier import table_of_file
+from ostrakon.report.earlier import answers_of_file, table_of_file
 from ostrakon.report.manifest import MANIFEST, is_finished
 from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_MOMENTS
 from ostrakon.report.statement_file import FILE, read_statement
@@ -109,19 +106,12 @@ def _drawn(folder: Path, content: dict[str, Any]) -> tuple[Answers, str]:
     try:
         tables = {name: folder / name for name in (NOISY_COUNTS, NOISY_MOMENTS)}
         counts, moments = (table_of_file(path)[1] if path.is_file() else None for path in tables.values())
-        labels = _labels(folder / LABELS, content["classes"]) if counts is None else counts.argmax(axis=1)
+        labels = answers_of_file(folder / LABELS, content)[1] if counts is None else counts.argmax(axis=1)
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, csv.Error) as error:
         raise InvalidInput(f"The answers in {folder} cannot be read ({error!r}).") from None
     names = [name for name, table in ((NOISY_COUNTS, counts), (NOISY_MOMENTS, moments)) if table is not None]
     compared = f"numbers of {' and '.join(names)}" if names else f"labels of {LABELS}"
     return Answers(labels=labels, taught=labels, rounds=(), secure=True, counts=counts, moments=moments), compared
-
-
-def _labels(path: Path, classes: list[str]) -> Any:
-    with path.open(encoding="utf-8", newline="") as file:
-        _, *rows = csv.reader(file)
-    numbers = [classes.index(row[1]) if row[2] == "teachers" else NO_ANSWER for row in rows]
-    return np.array(numbers, np.int64)
 
 
 def _require_same(content: dict[str, Any], account: History, spend: Spend, levels: dict[str, Spend]) -> None:

@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.data.classes import require_order
 from ostrakon.data.domain import Domain
+from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.data.understood import Understood
 from ostrakon.estimators.choices import make_student
-from ostrakon.export.released import ReleasedStudent
 from ostrakon.export.row_form import RowForm
 from ostrakon.export.student_files import require_exportable
 from ostrakon.features.cells import CellFeatures
 from ostrakon.features.representation import name_without_folder
-from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.options.options import ACCURACY, OF_COUNTS, ORDERED, is_auto
+from ostrakon.planning.choose_mechanism import require_learnable
 from ostrakon.planning.plan import Plan, levels_from
 from ostrakon.run.inputs.tables import public_rows_again
-from ostrakon.run.stages.estimates import STUDENT_WARNINGS, estimates_of, warnings_of
+from ostrakon.run.stages.estimates import STUDENT_WARNINGS, judged
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
-from ostrakon.run.stages.sets import sets_of
+from ostrakon.run.stages.released import released_student
 from ostrakon.run.stages.student import fit_student
 from ostrakon.run.statement import calibration_in_words, described
 from ostrakon.run.steps import FinishedRun
@@ -37,6 +37,7 @@ from ostrakon.statements.statement import Statement
 from ostrakon.statements.versions import versions
 from ostrakon.students.selection import Selection
 from ostrakon.validation import InvalidInput
+from ostrakon.votes import IntArray
 
 _RECIPE = ("public", "representation", "seed", "delta", "levels", "row")
 
@@ -49,12 +50,10 @@ class EarlierRelease:
     ----------
     statement, recipe : dict
         The content of `statement.json` and `refit.json`.
-    asked : list of str, length queries
+    asked : list of str
         Public rows (their numbers), or names of cells of columns, that were asked about.
-    labels : list of str, length queries
-        The label of each; empty for none.
-    by_teachers : array of bool, shape (queries,)
-        Whether the label came from the teachers, not from a student between two rounds.
+    labels, taught : array of int, shape (queries,)
+        As of `Answers`.
     counts, moments : array of float or None
         The noisy counts, shape (queries, classes), and the noisy sums, shape (directions, classes).
     checksum : str
@@ -64,8 +63,8 @@ class EarlierRelease:
     statement: Mapping[str, Any]
     recipe: Mapping[str, Any]
     asked: list[str]
-    labels: list[str]
-    by_teachers: NDArray[np.bool_]
+    labels: IntArray
+    taught: IntArray
     counts: NDArray[np.float64] | None
     moments: NDArray[np.float64] | None
     checksum: str
@@ -128,9 +127,11 @@ def _refitted(
         domain = Domain.of(description["columns"], delimiter=description["delimiter"])
         X_public, choice = domain.examples(), CellFeatures(domain)
     view = view_of(X_public, choice, seed=recipe["seed"])
+    plan = _plan(release, statement)
+    answers = _answers(release, statement, plan)
+    require_learnable(student, objective, target=plan.target, sums=release.moments is not None)
     if objective == ORDERED:
         require_order(statement.classes, statement.tuned.get("classes", ""))
-    plan, answers = _plan(release, statement), _answers(release, statement)
     queries = np.arange(len(release.asked)) if domain is not None else np.array(release.asked, np.int64)
     if len(queries) and not (queries.min() >= 0 and queries.max() < len(view.public)):
         raise InvalidInput(f"The release asks about public rows that do not exist: there are {len(view.public)}.")
@@ -138,18 +139,19 @@ def _refitted(
     learning.require_named(classes=plan.classes)
     selection = fit_student(learning, plan, answers, queries)
     form = RowForm.of(X_public, kinds={**(recipe["row"]["kinds"] or {}), **view.texts})
-    seen = None if selection.chosen.takes_rows else view.representation
-    of: Any = {"unit": statement.unit, "protects": statement.protects, "counted": True}
-    sets = sets_of(plan, selection, learning, **of)
+    quantity = None if statement.quantity is None else Quantity.of(statement.quantity)
+    classes = statement.classes if quantity is None else ENDS
+    of: Any = {"quantity": quantity, "unit": statement.unit, "protects": statement.protects}
     return FinishedRun(
         plan=plan,
         statement=_restated(release, statement, plan, answers, learning, selection),
-        student=ReleasedStudent(form, seen, selection.student, list(statement.classes), sets),
+        student=released_student(plan, selection, learning, form, classes=classes, **of),
         queries=queries,
         cells=None if domain is None else domain.cell_names(),
         images=None,
         answers=answers,
-        classes=statement.classes,
+        classes=classes,
+        quantity=quantity,
         measures=None,
         rows=view.rows_in_words(recipe["row"]["words"]),
         representation=name_without_folder(view.name),
@@ -174,22 +176,14 @@ def _restated(
     selection: Selection,
 ) -> RestoredStatement:
     """The statement of the release with what there is to say of another student."""
-    said = np.asarray(selection.student.predict(learning.rows(selection.chosen)))
-    estimates = estimates_of(plan, answers, selection, said=said, unit=statement.unit, protects=statement.protects)
+    labels, unit, protects = list(statement.classes), statement.unit, statement.protects
+    estimates, warnings = judged(plan, answers, selection, learning, labels=labels, unit=unit, protects=protects)
     kept = {name: how for name, how in statement.tuned.items() if name != "probabilities"}
     return replace(
         statement,
         estimates=estimates,
         remarks=(
-            *warnings_of(
-                plan,
-                answers,
-                selection,
-                learning,
-                said=said,
-                labels=list(statement.classes),
-                estimated=bool(estimates),
-            ),
+            *warnings,
             *(remark for remark in statement.remarks if not remark.startswith(STUDENT_WARNINGS)),
             f"{REFITTED} (SHA-256 of the manifest of that release: {release.checksum}). Computing with released "
             "numbers costs no privacy (post-processing): the guarantee is that of the earlier release, and covers both "
@@ -206,12 +200,13 @@ def _restated(
 
 def _plan(release: EarlierRelease, statement: Statement) -> Plan:
     """The plan of the run, as far as a student depends on it; what it cost is in the statement."""
-    asked = statement.rounds[0]
+    asked, several = statement.rounds[0], len(statement.classes)
+    by_teachers = statement.several and release.counts is None
     unknown = WorstCase(epsilon=np.inf, delta=release.recipe["delta"], basis="")
     bound = statement.guarantee if isinstance(statement.guarantee, WorstCase) else unknown
     return Plan(
         teachers=statement.teachers,
-        classes=len(statement.classes),
+        classes=2 if by_teachers or statement.quantity is not None else several,
         mechanism=asked.mechanism,
         interactive=False,
         queries=asked.queries,
@@ -220,28 +215,31 @@ def _plan(release: EarlierRelease, statement: Statement) -> Plan:
         bound=bound,
         tuned=statement.tuned,
         levels=levels_from(release.recipe.get("levels", {})),
+        labels=several if by_teachers else None,
     )
 
 
-def _answers(release: EarlierRelease, statement: Statement) -> Answers:
-    numbers = {label: number for number, label in enumerate(statement.classes)} | {"": NO_ANSWER}
-    if any(label not in numbers for label in release.labels):
-        raise InvalidInput("labels.csv must hold the labels of the statement, and it holds another one.")
-    taught = np.array([numbers[label] for label in release.labels], np.int64)
-    labels = np.where(release.by_teachers, taught, NO_ANSWER)
-    wanted = (statement.queries, len(statement.classes))
-    for noisy, rows in ((release.counts, wanted[0]), (release.moments, None)):
+def _answers(release: EarlierRelease, statement: Statement, plan: Plan) -> Answers:
+    several = plan.target == "labels" and plan.labels is None
+    columns = (len(statement.classes) if several else plan.classes,)
+    if several:
+        # Votes for labels alone, or against them, too.
+        columns = (*columns, 2 * columns[0])
+    for noisy, rows in ((release.counts, statement.queries), (release.moments, None)):
         if noisy is None:
             continue
-        if noisy.ndim != 2 or noisy.shape[1] != wanted[1] or rows not in (None, len(noisy)):
+        if noisy.ndim != 2 or noisy.shape[1] not in columns or rows not in (None, len(noisy)):
+            wanted = (statement.queries, columns[-1])
             raise InvalidInput(f"The noisy counts of the release must be {wanted} numbers, got {noisy.shape}.")
         if not np.isfinite(noisy).all():
             raise InvalidInput("The noisy counts and sums of the release must be finite numbers.")
-    if len(taught) != wanted[0]:
-        raise InvalidInput(f"labels.csv must have {wanted[0]} queries, as the statement says; got {len(taught)}.")
+    if len(release.taught) != statement.queries:
+        raise InvalidInput(
+            f"The release must have {statement.queries} answers, as its statement says; got {len(release.taught)}."
+        )
     return Answers(
-        labels=labels,
-        taught=taught,
+        labels=release.labels,
+        taught=release.taught,
         rounds=statement.rounds,
         secure=statement.noise_is_secure,
         counts=release.counts,

@@ -10,16 +10,18 @@ from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.features.moments import is_centred
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.stages.estimates import estimates_of, warnings_of
+from ostrakon.run.stages.estimates import judged
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.votes import pair_map
 from ostrakon.statements.adjacency import SAME_SIZE
 from ostrakon.statements.statement import Protects, Statement, round_up, weak_remark
 from ostrakon.statements.versions import versions
+from ostrakon.students.by_label import StudentByLabel
 from ostrakon.students.calibration import CalibratedStudent
 from ostrakon.students.selection import Selection
-from ostrakon.votes import STEPS, IntArray
+from ostrakon.students.share_student import ShareStudent
+from ostrakon.votes import STEPS
 
 TUNED_ALWAYS: dict[Protects, dict[str, str]] = {
     "records": {"representation": "the public data alone"},
@@ -36,22 +38,14 @@ ENCODER_NOT_COVERED: dict[Protects, str] = {
 }
 
 _MOSTLY_MISSING = 0.5
-
-_ONLY = {
-    "AdditiveLogistic": "the student of runs without public rows",
-    **dict.fromkeys(
-        ("QuantityRidge", "LabelRidge"),
-        "ridge regression from released sums; its penalties (and thresholds of labels) were chosen on these alone",
-    ),
-    "AnsweredLabels": "a logistic regression for each label, from the rows on which it was answered",
-}
+_SOURCES = {False: "released counts of held-out cells", True: "released answers that were held out"}
+"""What temperatures come from, where counts or labels were released."""
 
 
 def described(selection: Selection) -> str:
     """How the student was chosen, in words."""
     if not selection.agreement:
-        why = _ONLY.get(type(selection.chosen.student).__name__, "given by the operator")
-        return f"{selection.chosen.name}, {why}"
+        return f"{selection.chosen.name}, {selection.how or 'given by the operator'}"
     tried = ", ".join(f"{name} {share:.1%}" for name, share in selection.agreement.items())
     kept, best = selection.agreement.get(selection.chosen.name, 0.0), max(selection.agreement.values())
     if kept >= best:
@@ -69,13 +63,13 @@ def calibration_in_words(selection: Selection, *, labels: bool) -> dict[str, str
     labels: whether labels were released, not counts.
     """
     student = selection.student
+    if isinstance(student, ShareStudent | StudentByLabel):
+        return _temperatures(student, source=_SOURCES[labels])
     if not isinstance(student, CalibratedStudent):
         # A temperature of 1 may have been chosen; without held-out counts none was tried.
-        alone = type(selection.chosen.student).__name__ in _ONLY
-        untried = not alone and selection.likely is None and hasattr(student, "predict_proba")
+        untried = not selection.how and selection.likely is None and hasattr(student, "predict_proba")
         return {"probabilities": "the student's own, not calibrated"} if untried else {}
-    source = "released answers that were held out" if labels else "released counts of held-out cells"
-    words = [f"temperature {student.temperature:.2f}, from {source}"]
+    words = [f"temperature {student.temperature:.2f}, from {_SOURCES[labels]}"]
     if np.any(student.offsets):
         words.append("mean probabilities agree with the released shares of the classes")
     if student.weights is not None:
@@ -83,6 +77,17 @@ def calibration_in_words(selection: Selection, *, labels: bool) -> dict[str, str
     if student.ordered:
         words.append("labels are the medians of the ordered classes")
     return {"probabilities": "; ".join(words)}
+
+
+def _temperatures(student: ShareStudent | StudentByLabel, *, source: str) -> dict[str, str]:
+    """What `tuned` says of the probabilities that estimate a quantity, or of those of several labels."""
+    inner = [student.classifier] if isinstance(student, ShareStudent) else student.students
+    temperatures = sorted(one.temperature for one in inner if isinstance(one, CalibratedStudent))
+    if not temperatures:
+        return {}
+    several = "" if len(inner) == 1 else f" for {len(temperatures)} of {len(inner)} labels"
+    of = " to ".join(f"{one:.2f}" for one in sorted({temperatures[0], temperatures[-1]}))
+    return {"probabilities": f"temperature {of}{several}, from {source}"}
 
 
 def make_statement(
@@ -98,14 +103,14 @@ def make_statement(
 
     trained_on: what a frozen encoder was trained on, as the operator says.
     """
-    said = np.asarray(selection.student.predict(learning.rows(selection.chosen)))
     encoder = learning.view.encoder_facts(trained_on)
     reason, remarks = _no_claim(plan)
     claimed = answers.secure and reason is None
     protects = task.private.protects
     warning = weak_remark(plan.guarantee.epsilon, protects=protects) if claimed else None
-    estimates = estimates_of(
-        plan, answers, selection, said=said, unit=task.private.unit, protects=protects, counted=task.counted
+    labels, unit = [str(label) for label in task.classes], task.private.unit
+    estimates, warnings = judged(
+        plan, answers, selection, learning, labels=labels, unit=unit, protects=protects, counted=task.counted
     )
     return Statement(
         guarantee=plan.guarantee if claimed else None,
@@ -113,7 +118,7 @@ def make_statement(
         estimates=estimates,
         remarks=(
             *([] if warning is None else [warning]),
-            *_warnings(plan, answers, selection, learning, said=said, task=task, estimated=bool(estimates)),
+            *warnings,
             *remarks,
             *_cell_remarks(plan, answers, task),
             *_sum_remarks(plan, answers, task),
@@ -129,10 +134,10 @@ def make_statement(
         noise_is_secure=answers.secure,
         rounds=answers.rounds,
         teachers=plan.teachers,
-        classes=() if task.quantity is not None else tuple(str(label) for label in task.classes),
+        classes=() if task.quantity is not None else tuple(labels),
         several=task.labels is not None,
         quantity=None if task.quantity is None else (task.quantity.low, task.quantity.high),
-        unit=task.private.unit,
+        unit=unit,
         protects=protects,
         unit_column=task.private.unit_column,
         adjacency=_adjacency(plan, task),
@@ -149,22 +154,6 @@ def make_statement(
         not_covered=task.not_covered,
         versions=versions(),
     )
-
-
-def _warnings(
-    plan: Plan,
-    answers: Answers,
-    selection: Selection,
-    learning: Learning,
-    *,
-    said: IntArray,
-    task: Task,
-    estimated: bool,
-) -> tuple[str, ...]:
-    if task.quantity is not None or task.labels is not None:
-        return ()
-    labels = [str(label) for label in task.classes]
-    return warnings_of(plan, answers, selection, learning, said=said, labels=labels, estimated=estimated)
 
 
 def _adjacency(plan: Plan, task: Task) -> str:

@@ -17,7 +17,7 @@ from ostrakon.data.object_store import ObjectPath
 from ostrakon.data.quantity import Quantity
 from ostrakon.data.understood import Understood
 from ostrakon.estimators.choices import is_images, require_choices, sees_images
-from ostrakon.export.released import ReleasedLabels, ReleasedQuantity, ReleasedStudent
+from ostrakon.export.released import ReleasedQuantity, ReleasedStudent
 from ostrakon.export.row_form import RowForm
 from ostrakon.features.cells import CellFeatures
 from ostrakon.features.representation import is_embedded, name_without_folder
@@ -34,7 +34,7 @@ from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
-from ostrakon.run.stages.sets import sets_of
+from ostrakon.run.stages.released import released_student
 from ostrakon.run.stages.student import answer_queries, fit_student
 from ostrakon.run.stages.votes import collect, known_totals, queries_of, refuse_unspread, sees_rows
 from ostrakon.run.statement import make_statement
@@ -291,17 +291,18 @@ def finish(
 ) -> FinishedRun:
     """Measure the student on the test rows, if there are any, and state what was done."""
     task, view = context.task, learning.view
-    raw = selection.chosen.takes_rows
     form = RowForm.of(task.X_public, kinds={**(task.kinds or {}), **view.texts}, names=task.names)
-    seen = None if raw else view.representation
-    released: ReleasedStudent | ReleasedQuantity
-    if task.quantity is not None:
-        released = ReleasedQuantity(form, seen, selection.student, task.quantity)
-    else:
-        kind = ReleasedStudent if task.labels is None else ReleasedLabels
-        of: Any = {"unit": task.private.unit, "protects": task.private.protects, "counted": task.counted}
-        sets = sets_of(plan, selection, learning, **of)
-        released = kind(form, seen, selection.student, list(task.classes), sets)
+    released = released_student(
+        plan,
+        selection,
+        learning,
+        form,
+        classes=task.classes,
+        quantity=task.quantity,
+        unit=task.private.unit,
+        protects=task.private.protects,
+        counted=task.counted,
+    )
     return FinishedRun(
         plan=plan,
         statement=make_statement(plan, answers, task, selection, learning, trained_on=context.options.trained_on),
@@ -358,8 +359,6 @@ def recipe_of(plan: Plan, task: Task, options: Options, view: View) -> dict[str,
         or plan.gate is not None
         or plan.trained
         or not task.counted
-        or task.quantity is not None
-        or task.labels is not None
     ):
         return None
     return {

@@ -72,7 +72,9 @@ def statement_from(content: Mapping[str, Any]) -> RestoredStatement:
                 )
                 for asked in content["rounds"]
             ),
-            classes=tuple(content["classes"]),
+            classes=tuple(content["classes"]) if "classes" in content else (),
+            quantity=(content["quantity"]["low"], content["quantity"]["high"]) if "quantity" in content else None,
+            several=content.get("several_labels", False),
             unit="record" if content["unit_of_privacy"] == "record" else "user",
             noise_is_secure=content["implementation"]["noise"] != ORDINARY_NOISE,
             adjacent=tuple(Adjacent(**one) for one in content["epsilon_by_adjacency"]),

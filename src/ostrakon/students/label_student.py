@@ -52,28 +52,26 @@ class LabelRidge(ClassifierMixin, BaseEstimator):
         if moments is None or not isinstance(moments.directions, LabelMap):
             raise InvalidInput(NEEDS_LABELS)
         known = moments.directions
-        counts = np.asarray(released.counts, np.float64)
+        given, against = votes_on_labels(X, released)
         sums = known.sums(moments.sums)
-        if not (np.isfinite(sums).all() and np.isfinite(counts).all()):
+        if not (np.isfinite(sums).all() and np.isfinite(given).all()):
             raise InvalidInput("The released sums must be finite.")
         rows = known.directions_of.of_rows(X)
         sigma = float(known.sums(np.full(moments.sums.shape, moments.sigma))[0, 0])
         own, cells = own_cells(X, released)
-        given, of_counts, labels = counts[:, : known.labels], float(released.sigma2), known.labels
+        of_counts, labels = float(released.sigma2), known.labels
         if known.limited:
             # From sums over those who have a label to sums over all, of 1 for it and -1 against it.
             sums = 2 * sums - moments.records * rows.mean(axis=0)[:, None]
-            members = moments.records * np.bincount(own, minlength=cells) / len(rows)
-            differences, totals, noise = 2 * given - members[:, None], None, (2 * sigma, 2 * of_counts)
+            totals, noise = None, (2 * sigma, 2 * of_counts)
         else:
-            differences = given - counts[:, labels:]
-            totals, noise = counts.sum(axis=1) / labels, (sigma, of_counts * 2**0.5)
+            totals, noise = (given + against).sum(axis=1) / labels, (sigma, of_counts * 2**0.5)
         self.coef_, self.penalties_ = weights_of_sums(
             rows,
             own,
             cells,
             sums=sums,
-            differences=differences,
+            differences=given - against,
             totals=totals,
             noise=noise,
             noise_of_totals=of_counts * (2 / labels) ** 0.5,
@@ -82,12 +80,8 @@ class LabelRidge(ClassifierMixin, BaseEstimator):
         )
         self.directions_ = known.directions_of
         self.classes_ = np.arange(labels)
-        likely = self.predict_proba(X)
-        # The constant feature is the same for all rows: its sum counts them.
-        self.rates_ = np.clip((sums[0] / (moments.records * rows[0, 0]) + 1) / 2, 0, 1)
-        self.thresholds_ = np.array(
-            [_threshold(column, rate) for column, rate in zip(likely.T, self.rates_, strict=True)]
-        )
+        self.rates_ = released_rates(moments)
+        self.thresholds_ = thresholds_of(self.predict_proba(X), self.rates_)
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:
@@ -98,6 +92,38 @@ class LabelRidge(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[np.int64]:
         """0 or 1 for every label, (rows, labels)."""
         return (self.predict_proba(X) >= self.thresholds_).astype(np.int64)
+
+
+def votes_on_labels(X: Any, released: Any) -> tuple[FloatArray, FloatArray]:
+    """(noisy votes for each label, against each), (cells, labels).
+
+    Where rows voted only for labels that they have, the others of a cell are taken from its share of the public rows
+    X, (rows, features).
+    """
+    known, counts = released.moments.directions, np.asarray(released.counts, np.float64)
+    if not known.limited:
+        return counts[:, : known.labels], counts[:, known.labels :]
+    own, cells = own_cells(X, released)
+    members = released.moments.records * np.bincount(own, minlength=cells) / len(own)
+    return counts, members[:, None] - counts
+
+
+def released_rates(moments: Any) -> FloatArray:
+    """The share of records that have each label, by the noisy sums of the constant feature, (labels,).
+
+    moments: `ostrakon.students.moment_students.ReleasedMoments` of a `LabelMap`.
+    """
+    known = moments.directions
+    counted = known.sums(moments.sums)[0] / (moments.records * known.directions_of.constant)
+    return np.clip(counted if known.limited else (counted + 1) / 2, 0, 1)
+
+
+def thresholds_of(likely: FloatArray, rates: FloatArray) -> FloatArray:
+    """The probability of each label that as many public rows reach as its rate says, (labels,).
+
+    likely: of public rows, (rows, labels).
+    """
+    return np.array([_threshold(column, rate) for column, rate in zip(likely.T, rates, strict=True)])
 
 
 def _threshold(likely: FloatArray, rate: float) -> float:

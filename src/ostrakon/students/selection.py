@@ -97,7 +97,7 @@ class Selection:
     its probabilities of public rows there, (rows, classes), NaN of rows that were not held out; None if it was not
     tried or gives none. own: the cell of each row, of labels the answer that it got, -1 for none. totals: what released
     sums say of the sizes of the classes, and their noise; None without sums. released: what it was fitted on; None
-    where nothing was held out.
+    where nothing was held out. how: why it was kept, in words, where neither its agreement nor the operator decided.
     """
 
     chosen: Candidate
@@ -108,6 +108,7 @@ class Selection:
     own: IntArray | None = None
     totals: tuple[FloatArray, float] | None = None
     released: Released | None = None
+    how: str = ""
 
 
 def select(

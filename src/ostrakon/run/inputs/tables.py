@@ -63,9 +63,7 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
         understood=dataclasses.replace(understood, notes=notes, facts={**understood.facts, **_levels(tables.consent)}),
         outside=outside,
         consent=tables.consent,
-        source=None
-        if only_labels or tables.public is None or quantity is not None or tables.labels is not None
-        else source_of(tables, fingerprints["public"]),
+        source=None if only_labels or tables.public is None else source_of(tables, fingerprints["public"]),
         **target,
         **of_protection(tables.protects),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,14 +33,37 @@ FEWEST_QUERIES = 50
 final one, and if not all are held out, a class may have much more or less than its share."""
 
 STUDENT_WARNINGS = ("Warning: the student ", NO_BETTER, UNDECIDED)
-"""How the sentences of `warnings_of` begin."""
+"""How the sentences of `_warnings` begin."""
 _CLEAR = 2.0
 """Standard deviations of the noise on the votes of a class from which on they show it."""
 _NAMED = 5
 """Classes that a warning names."""
 
 
-def estimates_of(
+def judged(
+    plan: Plan,
+    answers: Answers,
+    selection: Selection,
+    learning: Learning,
+    *,
+    labels: Sequence[str],
+    unit: Unit,
+    protects: Protects,
+    counted: bool = True,
+) -> tuple[tuple[Agreement, ...], tuple[str, ...]]:
+    """What a statement says of how good the student is: estimates, and warnings. Nothing if rows have no single class.
+
+    labels: the classes. counted: as of `Task`.
+    """
+    if plan.target != "classes":
+        return (), ()
+    said = np.asarray(selection.student.predict(learning.rows(selection.chosen)))
+    estimates = _estimates(plan, answers, selection, said=said, unit=unit, protects=protects, counted=counted)
+    of_warnings: dict[str, Any] = {"said": said, "labels": list(labels), "estimated": bool(estimates)}
+    return estimates, _warnings(plan, answers, selection, learning, **of_warnings)
+
+
+def _estimates(
     plan: Plan,
     answers: Answers,
     selection: Selection,
@@ -47,7 +71,7 @@ def estimates_of(
     said: IntArray,
     unit: Unit,
     protects: Protects,
-    counted: bool = True,
+    counted: bool,
 ) -> tuple[Agreement, ...]:
     """The agreement of the student and of the majority class, if enough queries were held out; else nothing.
 
@@ -72,7 +96,7 @@ def estimates_of(
     return () if student is None or majority is None else (replace(student, of="student"), majority)
 
 
-def warnings_of(
+def _warnings(
     plan: Plan,
     answers: Answers,
     selection: Selection,
@@ -84,7 +108,7 @@ def warnings_of(
 ) -> tuple[str, ...]:
     """Sentences on a student that seems to have learned nothing, that perhaps has, or that misses a class.
 
-    said: its class of every public row. estimated: whether `estimates_of` gives an estimate.
+    said: its class of every public row. estimated: whether `_estimates` gives an estimate.
     """
     predicted = np.unique(said)
     never = np.setdiff1d(np.arange(len(labels)), predicted)

@@ -1,0 +1,99 @@
+"""From released answers to the student of a quantity, and to that of several labels of a row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ostrakon.estimators.choices import learns_sums
+from ostrakon.mechanisms import NO_ANSWER
+from ostrakon.mechanisms.base import FloatArray
+from ostrakon.options.options import is_auto
+from ostrakon.planning.plan import Plan
+from ostrakon.run.stages.learning import Learning
+from ostrakon.run.stages.queries import Answers
+from ostrakon.run.stages.selected import released_counts, selected
+from ostrakon.students.by_label import StudentByLabel, same_for_all
+from ostrakon.students.label_student import LabelRidge, released_rates, thresholds_of, votes_on_labels
+from ostrakon.students.labelled import NOTHING_ANSWERED
+from ostrakon.students.quantity_student import SUMS, QuantityRidge
+from ostrakon.students.selection import Candidate, Released, Selection
+from ostrakon.students.share_student import ShareStudent
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import IntArray
+
+_OF_SUMS = "ridge regression from released sums; its penalties (and thresholds of labels) were chosen on these alone"
+_HALF = 0.5
+_OF_ANSWERS, _WHY = "logistic", "the default where trained teachers answer on several labels"
+
+
+def fit_quantity(learning: Learning, released: Released) -> Selection:
+    """Ridge regression from the sums of a quantity; or the named classifier, which learns how votes are split."""
+    if learns_sums(learning.student):
+        return _of_sums(QuantityRidge(), learning, released)
+    selection = selected(learning, replace(released, moments=None), classes=2)
+    student = ShareStudent(selection.student)
+    return Selection(chosen=selection.chosen, student=student, agreement={})
+
+
+def fit_labels(learning: Learning, plan: Plan, answers: Answers, queries: IntArray) -> Selection:
+    """Ridge regression from the sums of labels; or, named or of trained teachers, a classifier for each label."""
+    if plan.labels is not None:
+        auto = is_auto(learning.student)
+        # Each label has few answers: a choice among students on these alone was worse.
+        own = replace(learning, student=_OF_ANSWERS) if auto else learning
+        selection = _by_label(own, _answers_by_label(answers, queries, plan.labels))
+        return replace(selection, how=_WHY if auto else "")
+    released = released_counts(learning, plan, answers, queries)
+    if learns_sums(learning.student):
+        return _of_sums(LabelRidge(), learning, released)
+    votes = np.stack(votes_on_labels(learning.view.public, released)[::-1], axis=2)
+    parts = [replace(released, counts=votes[:, label], moments=None) for label in range(votes.shape[1])]
+    return _by_label(learning, parts, rates=released_rates(released.moments))
+
+
+def _of_sums(student: QuantityRidge | LabelRidge, learning: Learning, released: Released) -> Selection:
+    chosen = Candidate(name=SUMS, student=student)
+    fitted = released.fit_student(student, learning.view.public)
+    return Selection(chosen=chosen, student=fitted, agreement={}, how=_OF_SUMS)
+
+
+def _answers_by_label(answers: Answers, queries: IntArray, labels: int) -> list[Released]:
+    """What trained teachers answered on each label. Errors: `InvalidInput` if there is no answer at all."""
+    taught = answers.taught.reshape(-1, labels)
+    if (taught == NO_ANSWER).all():
+        raise InvalidInput(NOTHING_ANSWERED)
+    known = [np.flatnonzero(column != NO_ANSWER) for column in taught.T]
+    return [
+        Released(queries=queries[rows], counts=np.eye(2)[column[rows]])
+        for rows, column in zip(known, taught.T, strict=True)
+    ]
+
+
+def _by_label(learning: Learning, parts: Sequence[Released], *, rates: FloatArray | None = None) -> Selection:
+    """A student for each label, from what was released of it.
+
+    rates: the released share of records with each label, to which thresholds are fitted; None for thresholds of one
+    half.
+    """
+    selections = [_of_label(learning, part) for part in parts]
+    names = Counter(selection.chosen.name for selection in selections)
+    name = ", ".join(f"{name} for {labels} of {len(parts)} labels" for name, labels in names.items())
+    first = max(selections, key=lambda selection: selection.chosen.takes_rows).chosen
+    chosen = replace(first, name=next(iter(names)) if len(names) == 1 else name)
+    student = StudentByLabel([selection.student for selection in selections], np.full(len(parts), _HALF), rates)
+    if rates is not None:
+        student.thresholds = thresholds_of(student.predict_proba(learning.rows(chosen)), rates)
+    return Selection(chosen=chosen, student=student, agreement={})
+
+
+def _of_label(learning: Learning, released: Released) -> Selection:
+    """The student of one label; the same for all rows if its answers are all alike."""
+    totals = released.counts.sum(axis=0)
+    if released.sigma2 is None and not totals.all():
+        student = same_for_all(learning.view.public, totals)
+        return Selection(chosen=Candidate(name="a constant", student=student), student=student, agreement={})
+    return selected(learning, released, classes=2)

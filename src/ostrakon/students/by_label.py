@@ -1,0 +1,67 @@
+"""A student of its own for each of several labels of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.dummy import DummyClassifier
+
+from ostrakon.students.share_student import likely_of
+
+FloatArray = NDArray[np.float64]
+
+_UNKNOWN = 0.01
+"""The probability of a label of which nothing was answered."""
+
+
+class StudentByLabel(ClassifierMixin, BaseEstimator):
+    """Fitted classifiers of two classes, without and with a label: one for each label.
+
+    Parameters
+    ----------
+    students : sequence of fitted classifiers
+    thresholds : array of shape (labels,)
+        The probability from which a row gets each label.
+    rates : array of shape (labels,), optional
+        The released share of records that have each label; None if none was released.
+
+    Notes
+    -----
+    Guarantee: that of the classifiers.
+    """
+
+    def __init__(self, students: Sequence[Any], thresholds: FloatArray, rates: FloatArray | None = None) -> None:
+        self.students = students
+        self.thresholds = thresholds
+        self.rates_ = rates
+
+    @property
+    def classes_(self) -> NDArray[np.int64]:
+        """Numbers of labels."""
+        return np.arange(len(self.students))
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """The probability of every label, (rows, labels)."""
+        return np.column_stack([likely_of(student, X) for student in self.students])
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """0 or 1 for every label, (rows, labels)."""
+        return (self.predict_proba(X) >= self.thresholds).astype(np.int64)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+def same_for_all(X: Any, answers: FloatArray) -> DummyClassifier:
+    """The student of a label whose answers are all alike, or that has none: the same probability for every row.
+
+    It counts half an answer more on either side. A label without answers is never predicted.
+
+    X: features of public rows. answers: how many were against the label and for it, (2,).
+    """
+    rate = (answers[1] + 0.5) / (answers.sum() + 1) if answers.any() else _UNKNOWN
+    return DummyClassifier(strategy="prior").fit(X[:2], np.arange(2), sample_weight=np.array([1 - rate, rate]))

@@ -1,0 +1,51 @@
+"""A classifier as the student of a quantity: its probability of the high end of the range is the estimate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+
+FloatArray = NDArray[np.float64]
+
+HIGH = 1
+"""The class of votes for the high end of a range, and for a label."""
+
+
+class ShareStudent(RegressorMixin, BaseEstimator):
+    """A fitted classifier of two classes, the low and the high end of a range, that estimates a quantity.
+
+    Parameters
+    ----------
+    classifier : fitted classifier
+        It learned from noisy votes that records split between both ends, in proportion to their quantity.
+
+    Notes
+    -----
+    The mean of split votes is the mean of the quantity, as a share of the range. A probability that minimizes the log
+    loss of these votes estimates this mean.
+
+    Guarantee: that of the classifier.
+    """
+
+    def __init__(self, classifier: Any) -> None:
+        self.classifier = classifier
+
+    def predict(self, X: Any) -> FloatArray:
+        """The quantity of every row as a share of its range, 0 to 1, (rows,)."""
+        return likely_of(self.classifier, X)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+def likely_of(classifier: Any, X: Any) -> FloatArray:
+    """The probability of the class `HIGH` of every row, (rows,), 0 if the classifier does not know this class."""
+    return classifier.predict_proba(X) @ selector(classifier)
+
+
+def selector(classifier: Any) -> FloatArray:
+    """1 for the class `HIGH` among the classes of a classifier, 0 for others, (classes,)."""
+    return (np.asarray(classifier.classes_) == HIGH).astype(np.float64)
