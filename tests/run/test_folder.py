@@ -97,6 +97,7 @@ def test_a_run_that_stopped_before_it_began_is_taken_over(tmp_path):
         for other in ({"seed": 2}, {"private": "aa"}), ({"seed": 1}, {"private": "bb"}):
             home.write({"asked": {"seed": 1}, "fingerprints": {"private": "aa"}})
             (home.private / "representation.joblib").touch()
+            (home.private / "outside_public_range.json").touch()
             (home.private / "shards" / "teacher=0").mkdir(parents=True)
             (home.private / "features").mkdir()
             # Who only looks removes nothing: another process may be at work there.
@@ -105,7 +106,7 @@ def test_a_run_that_stopped_before_it_began_is_taken_over(tmp_path):
                 home.refuse_other_run(*other)
             home.take_over({"seed": 1}, {"private": "aa"})
             assert home.read()["asked"] == {"seed": 1}
-            assert len(list(home.private.iterdir())) == 3
+            assert len(list(home.private.iterdir())) == 4
             home.take_over(*other)
             assert home.read() is None
             assert not list(home.private.iterdir())

@@ -109,6 +109,29 @@ def test_a_class_that_the_sums_show_is_not_called_hidden():
     assert abs(float(re.findall(r"about ([0-9.]+)% of such cases", remark)[0]) / 100 - one.mean()) < 0.03
 
 
+def test_a_class_that_is_hardly_ever_predicted_is_named():
+    class Rarely(DummyClassifier):
+        """Says 1 where the first column is largest, of a share of the rows."""
+
+        share = 0.01
+
+        def predict_proba(self, X):
+            one = (np.asarray(X)[:, 0] > np.quantile(POOL[:, 0], 1 - self.share)).astype(float)
+            return np.column_stack([1 - one, one])
+
+        def predict(self, X):
+            return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    class Often(Rarely):
+        share = 0.2
+
+    (remark,) = (one for one in fitted(Rarely(), representation="raw").statement_.remarks if "Warning" in one)
+    assert remark.startswith("Warning: the student predicts '1' for 1.0% of the public rows, although the released ")
+    assert "it misses most of them" in remark
+    assert abs(float(re.findall(r"about ([0-9.]+)% of such cases", remark)[0]) / 100 - Y.mean()) < 0.05
+    assert not any("misses" in one for one in fitted(Often(), representation="raw").statement_.remarks)
+
+
 def test_test_rows_judge_a_student_by_what_it_is_for():
     measures = measure_student(DummyClassifier().fit(X, Y), X, Y, (0, 1))
     for balanced, accuracy, warned in ((0.6, 0.4, False), (0.5, 0.9, True)):

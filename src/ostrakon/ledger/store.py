@@ -82,7 +82,7 @@ class Store:
             If it is not as it was written.
         """
         if self._file is not None and not create and not self._file.exists():
-            raise InvalidInput(f"There is no ledger at {self.url}.")
+            raise InvalidInput(f"There is no ledger at {self.url}. --budget creates one.")
         head = None if self._file is None else Head(self._file)
         if self._file is not None and create:
             # SQLite would let everybody read it. A file that is there is never opened here: to close it ends its locks.
@@ -145,7 +145,7 @@ class Store:
             rows = connection.execute(every).all()
         except (exc.OperationalError, exc.ProgrammingError) as error:
             if "no such table" in str(error.orig) or getattr(error.orig, "sqlstate", None) == "42P01":
-                raise InvalidInput(f"There is no ledger at {self.url}.") from None
+                raise InvalidInput(f"There is no ledger at {self.url}. --budget creates one.") from None
             raise
         if len(rows) > 1:
             raise Tampered(f"{self.url} is not as it was written: it has {len(rows)} first rows; restore it.")

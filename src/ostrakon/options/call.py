@@ -25,7 +25,9 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
             raise ValueError("only name=value may stand between the brackets")
         return name.strip(), {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
     except (SyntaxError, ValueError) as error:
-        raise InvalidInput(f"A choice must be written as NAME or NAME(option=value, ...), got {text!r}.") from error
+        raise InvalidInput(
+            f"A choice must be written as NAME or NAME(option=value, ...), with words in quotes, got {text!r}."
+        ) from error
 
 
 def with_own_parameters(values: Mapping[str, Any]) -> dict[str, Any]:

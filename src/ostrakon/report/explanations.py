@@ -96,7 +96,7 @@ def importance_chart(ranked: Sequence[tuple[str, float]], outcome: FinishedRun) 
         Bar(name=name, share=change / most, value=f"{100 * change:.1f}" if points else rounded(change))
         for name, change in ranked[:SHOWN]
     ]
-    what = "probabilities, in points," if points else "estimate"
+    what = "probabilities, in percentage points," if points else "estimate"
     more = f"; the {SHOWN} of {len(ranked)} with the largest change" if len(ranked) > SHOWN else ""
     title = f"What the student uses: mean change of its {what} if a column is shuffled among public rows{more}"
     note = (
@@ -122,7 +122,7 @@ def shape_charts(ranked: Sequence[tuple[str, float]], outcome: FinishedRun) -> s
     lines = "" if len(classes) == 2 else f" Lines: {', '.join(classes[:_LINES])}, from dark to light."
     note = (
         f"The student adds up one function of each column; a picture shows what the column adds to {of}, on the "
-        f"public range (middle 98%), 0 being the mean over public rows.{lines}"
+        f"public range (middle 98%), 0 being the mean over public rows. Every picture has a scale of its own.{lines}"
     )
     return (
         f"<figure>\n<figcaption><strong>Shapes of the additive student</strong><br>{html.escape(note)}</figcaption>\n"

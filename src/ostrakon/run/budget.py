@@ -431,7 +431,7 @@ def _opened(
     if not cap.admits(costs):
         what = "this run" if len(costs) == 1 else "this run and what comes after it"
         raise Refused(
-            f"budget must leave room for {what}, which would take {cap.fraction_used(costs):.4g} of it; "
+            f"budget must leave room for {what}, which would take {100 * cap.fraction_used(costs):.4g}% of it; "
             f"got {options.budget:g}: no account was opened."
         )
     name = options.ledger_account or f"data-{known + 1}"

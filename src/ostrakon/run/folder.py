@@ -31,7 +31,7 @@ _HEADER = """\
 """
 
 _OF_A_PLAN = {"asked", "settled", "date", "versions", "fingerprints"}
-_REBUILT = {"representation.joblib", "shards", "features"}
+_REBUILT = {"outside_public_range.json", "representation.joblib", "shards", "features"}
 """What private/ holds before there are votes or teachers."""
 
 

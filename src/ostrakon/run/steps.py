@@ -206,7 +206,6 @@ def run_steps(
         choice = options.representation if task.domain is None else CellFeatures(task.domain)
         with on_rows("public rows" if task.private.protects == "records" else "all rows"):
             view = storage.view(lambda: view_of(task.X_public, choice, seed=options.seed))
-        queries = queries_of(view, plan.rows, strategy=options.query_strategy, seed=options.seed)
         learning = Learning(
             X_public=task.X_public,
             view=view,
@@ -215,6 +214,7 @@ def run_steps(
             objective=options.objective,
         )
         learning.require_named(classes=plan.classes)
+        queries = queries_of(view, plan.rows, strategy=options.query_strategy, seed=options.seed)
         votes = collect_votes(context, plan, view, queries)
         name_who_is_trusted(context)
         answers = draw_answers(context, plan, votes, queries, learning)

@@ -385,6 +385,9 @@ def _first(error: Any, allowed: Mapping[str, str]) -> str:
     if len(where) > 4 and where[:2] == ("body", "rows"):
         wanted = allowed.get(where[3], f"text of at most {MAX_TEXT} characters, a finite number or null")
         name = where[3] if where[3] in allowed else shown(where[3])
+        if first["type"] == "string_too_long":
+            most, length = first["ctx"]["max_length"], len(first["input"])
+            return f"Row {where[2]}: {name} must have at most {most} characters, got {length}."
         return f"Row {where[2]}: {name} must be {wanted}, got {shown(first['input'])}."
     field = ".".join(map(str, where))
     return f'The request must be JSON such as {{"rows": [{{"column": 1.5}}]}}: {field}: {first["msg"]}.'[:400]

@@ -118,7 +118,7 @@ class QuantityMeasures:
         """Name by name, as it is printed."""
         return {
             "R2": _number(self.r2),
-            "Mean absolute error": f"{self.mean_absolute_error:.4g} (of the mean: {self.mean_absolute_deviation:.4g})",
+            "Mean absolute error": f"{self.mean_absolute_error:.4g} (always the mean: {self.mean_absolute_deviation:.4g})",
         }
 
 
@@ -126,7 +126,7 @@ def measures_of_quantity(estimated: ArrayLike, y: ArrayLike) -> QuantityMeasures
     """Measure estimates against the values `y` of test rows, both (rows,).
 
     >>> measures_of_quantity([1.0, 2.0, 4.0], [1.0, 2.0, 3.0]).in_words()
-    {'R2': '0.500', 'Mean absolute error': '0.3333 (of the mean: 0.6667)'}
+    {'R2': '0.500', 'Mean absolute error': '0.3333 (always the mean: 0.6667)'}
     """
     right, said = np.asarray(y, np.float64), np.asarray(estimated, np.float64)
     if not np.isfinite(said).all():

@@ -73,7 +73,7 @@ class PredictionSets:
             limits = "Released labels are not always right, and rows on which teachers disagree have none"
         else:
             right, known = "the right label of", "counts"
-            limits = "It is a mean over all records: of a rare class few or none may be covered"
+            limits = "It is a mean over all of them: of a rare class few or none may be covered"
         return (
             f"`predict_sets(rows, coverage=0.9)` gives every row a set of labels, which holds {right} at least 90% of "
             f"the {self.of}. Mean number of labels in a set: {numbers}. The coverage was estimated from held-out "

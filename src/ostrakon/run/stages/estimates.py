@@ -36,6 +36,8 @@ STUDENT_WARNINGS = ("Warning: the student ", NO_BETTER, UNDECIDED)
 """How the sentences of `_warnings` begin."""
 _CLEAR = 2.0
 """Standard deviations of the noise on the votes of a class from which on they show it."""
+_FEW = 0.1
+"""A student that predicts a class for less than this share of what the released numbers show misses most of them."""
 _NAMED = 5
 """Classes that a warning names."""
 
@@ -110,11 +112,13 @@ def _warnings(
 
     said: its class of every public row. estimated: whether `_estimates` gives an estimate.
     """
-    predicted = np.unique(said)
-    never = np.setdiff1d(np.arange(len(labels)), predicted)
-    missed = _never_predicted(answers, selection, learning, never, labels)
-    if len(predicted) == 1:
-        one = f"Warning: the student predicts {labels[int(predicted[0])]!r} for every public row."
+    predicted = np.bincount(said, minlength=len(labels))
+    missed = (
+        *_never_predicted(answers, selection, learning, np.flatnonzero(predicted == 0), labels),
+        *_hardly_predicted(answers, selection, learning, predicted, labels),
+    )
+    if np.count_nonzero(predicted) == 1:
+        one = f"Warning: the student predicts {labels[int(said[0])]!r} for every public row."
         return (" ".join([one, *(more.replace("Warning: the student", "It") for more in missed)]),)
     tested = selection.held
     if tested is None:
@@ -181,6 +185,25 @@ def _never_predicted(
             f"{what} do not show such cases either: noise would hide a few."
         )
     return tuple(sentences)
+
+
+def _hardly_predicted(
+    answers: Answers, selection: Selection, learning: Learning, predicted: IntArray, labels: list[str]
+) -> tuple[str, ...]:
+    """A sentence on classes of some public rows, but of far fewer than noisy counts or sums show; else nothing."""
+    if answers.counts is None:
+        return ()
+    votes, noise, what = _class_votes(answers, selection, len(labels))
+    shown, given = (votes - _CLEAR * noise) / max(float(votes.sum()), 1e-12), predicted / predicted.sum()
+    few = np.flatnonzero((predicted > 0) & (given < _FEW * shown))
+    if not len(few):
+        return ()
+    share = float(votes[few].sum() / votes.sum())
+    return (
+        f"Warning: the student predicts {_named(few, labels)} for {given[few].sum():.1%} of the public rows, although "
+        f"the released {what} show about {share:.1%} of such cases: it misses most of them."
+        f"{_balanced(answers, learning)}",
+    )
 
 
 def _named(numbers: IntArray, labels: list[str]) -> str:
