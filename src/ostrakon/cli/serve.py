@@ -57,8 +57,8 @@ def serve(
     with open_service(run, **paid, owners=owners) as labeller:
         spent = labeller.account
         console.print(
-            f"Account {spent.name}: epsilon {spent.cap.epsilon:g} at delta {spent.cap.delta:g}; blocks of {block} answers "
-            f"that it has room for: {labeller.blocks_left()}.",
+            f"Account {spent.name}: epsilon {spent.cap.epsilon:g} at delta {spent.cap.delta:g}; blocks of {block} "
+            f"answers that it has room for: {labeller.blocks_left()}.",
             highlight=False,
             markup=False,
         )

@@ -116,9 +116,10 @@ class QuantityMeasures:
 
     def in_words(self) -> dict[str, str]:
         """Name by name, as it is printed."""
+        error, of_mean = self.mean_absolute_error, self.mean_absolute_deviation
         return {
             "R2": _number(self.r2),
-            "Mean absolute error": f"{self.mean_absolute_error:.4g} (always the mean: {self.mean_absolute_deviation:.4g})",
+            "Mean absolute error": f"{error:.4g} (always the mean: {of_mean:.4g})",
         }
 
 
