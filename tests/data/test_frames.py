@@ -1,5 +1,7 @@
 """Tables of other libraries: they work as pandas frames do, or are refused in one sentence, wherever rows enter."""
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -89,3 +91,19 @@ def test_all_else_stays_as_it_is():
 def test_complex_numbers_are_refused():
     with pytest.raises(InvalidInput, match="X must hold real numbers, got complex ones in column 'a'"):
         as_frame(pd.DataFrame({"a": [1j, 2], "b": [1, 2]}))
+
+
+@pytest.mark.parametrize("where", ["private", "public", "target", "array"])
+def test_a_signalling_number_is_refused_before_anything_is_spent(where):
+    exact = TABLE.assign(weight=[Decimal(number) for number in range(260)])
+    broken = exact.copy()
+    broken.loc[[3, 230], "weight"] = Decimal("sNaN")
+    target = Y.astype(object)
+    target[3] = Decimal("sNaN") if where == "target" else target[3]
+    X, U = ((broken if where == name else exact) for name in ("private", "public"))
+    if where == "array":
+        X, U = broken[["weight"]].to_numpy(object), exact[["weight"]].to_numpy(object)
+    one = model()
+    with pytest.raises(InvalidInput, match=r"must hold numbers or missing values, got Decimal\('sNaN'\)"):
+        one.fit(X[PRIVATE], target[PRIVATE], X_public=U[PUBLIC])
+    assert not hasattr(one, "votes_")

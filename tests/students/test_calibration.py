@@ -15,7 +15,7 @@ from ostrakon import PATEClassifier
 from ostrakon.export.student_files import export_student, load_student, require_exportable
 from ostrakon.features.moments import MomentMap
 from ostrakon.mechanisms import MomentGNMax
-from ostrakon.run.stages.student import calibrated
+from ostrakon.run.stages.selected import calibrated
 from ostrakon.students.calibration import (
     CalibratedStudent,
     agreeing_offsets,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from ostrakon.validation import InvalidInput
 
@@ -10,7 +14,8 @@ from ostrakon.validation import InvalidInput
 def as_frame(X: Any, name: str = "X") -> Any:
     """A Polars frame or an Arrow table as a pandas frame; arrays, pandas frames and lists as they are.
 
-    Errors: `InvalidInput` for a sparse matrix, a lazy frame, a single column without a frame, complex numbers.
+    Errors: `InvalidInput` for a sparse matrix, a lazy frame, a single column without a frame, complex numbers, and a
+    signalling NaN.
 
     >>> import pyarrow
     >>> as_frame(pyarrow.table({"age": [30, 50]})).columns.tolist()
@@ -27,4 +32,21 @@ def as_frame(X: Any, name: str = "X") -> Any:
         complex_ones = [column for column, kind in frame.dtypes.items() if getattr(kind, "kind", "") == "c"]
         if complex_ones:
             raise InvalidInput(f"{name} must hold real numbers, got complex ones in column {complex_ones[0]!r}.")
+        for at, (column, kind) in enumerate(frame.dtypes.items()):
+            if pd.api.types.is_object_dtype(kind):
+                require_quiet(frame.iloc[:, at].to_numpy(), f"The column {column!r} of {name}")
+    elif isinstance(frame, np.ndarray) and frame.dtype == object:
+        require_quiet(frame, name)
     return frame
+
+
+def require_quiet(cells: Any, name: str) -> None:
+    """Refuse a signalling NaN among objects, which every comparison would end on. name: of the cells, in messages.
+
+    >>> require_quiet(np.array([1, Decimal("sNaN")], dtype=object), "y")
+    Traceback (most recent call last):
+    ...
+    ostrakon.validation.InvalidInput: y must hold numbers or missing values, got Decimal('sNaN'): give None instead.
+    """
+    if any(isinstance(cell, Decimal) and cell.is_snan() for cell in cells.flat):
+        raise InvalidInput(f"{name} must hold numbers or missing values, got Decimal('sNaN'): give None instead.")

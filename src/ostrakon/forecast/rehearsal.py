@@ -28,7 +28,8 @@ from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.noise_log import MemoryLog
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.learning import Learning
-from ostrakon.run.stages.student import answer_queries, fit_student, released_counts
+from ostrakon.run.stages.selected import released_counts
+from ostrakon.run.stages.student import answer_queries, fit_student
 from ostrakon.run.stages.votes import collect, queries_of
 from ostrakon.students.selection import Selection, taught
 from ostrakon.validation import InvalidInput, whole
