@@ -300,3 +300,12 @@ def test_sets_of_labels_cover_new_rows_and_are_those_of_the_release(tmp_path):
 def test_a_student_without_held_out_answers_has_no_sets():
     with pytest.raises(InvalidInput, match="Prediction sets need a student of one label a row"):
         fitted(n_queries=20)[0].predict_sets(X[:3])
+
+
+def test_columns_of_public_rows_are_those_of_the_private_ones():
+    X = pd.DataFrame(np.random.default_rng(0).random((60, 2)), columns=["age", "stay"])
+    model, y = ostrakon.PATEClassifier(classes=[0, 1]), np.arange(60) % 2
+    with pytest.raises(InvalidInput, match="X_public must have the columns of X, got none named 'stay'"):
+        model.fit(X, y, X_public=X[["age"]])
+    with pytest.raises(InvalidInput, match="X_public must have the columns of X alone, got 'stay' too"):
+        model.fit(X[["age"]], y, X_public=X)

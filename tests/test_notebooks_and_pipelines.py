@@ -44,6 +44,8 @@ def test_results_show_themselves_in_html_without_private_numbers(fitted):
     statement = fitted.statement_._repr_html_()
     assert "Privacy statement" in statement
     assert f"epsilon {round_up(fitted.statement_.guarantee.epsilon):g}" in statement
+    for one in fitted.statement_.estimates:
+        assert f"<td>{one.in_words()}, of {one.counted}</td>" in statement
     assert statement in fitted._repr_mimebundle_()["text/html"]
     votes = ostrakon.Votes(np.array([[90, 10], [60, 40]]))
     cost = ostrakon.account(votes, ostrakon.GNMax(sigma2=40.0), delta=1e-5)

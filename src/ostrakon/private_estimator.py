@@ -223,6 +223,12 @@ class PrivateEstimator(BaseEstimator):
 
     def _same_form(self, X: Any, name: str = "X") -> Any:
         rows = as_frame(X, name)
+        if name == "X_public" and hasattr(rows, "columns") and hasattr(self, "feature_names_in_"):
+            theirs, own = list(rows.columns), list(self.feature_names_in_)
+            if one := [column for column in own if column not in theirs]:
+                raise InvalidInput(f"X_public must have the columns of X, got none named {one[0]!r}.")
+            if one := [column for column in theirs if column not in own]:
+                raise InvalidInput(f"X_public must have the columns of X alone, got {one[0]!r} too.")
         if hasattr(rows, "iloc") and is_free_form(rows):
             return validate_data(self, rows, reset=False, skip_check_array=True)
         if is_free_form(rows):

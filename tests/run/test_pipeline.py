@@ -213,6 +213,7 @@ def test_users_stay_together_and_are_what_is_counted(task):
         ({"y": np.zeros(3, np.int64)}, "y must have one label per private row"),
         ({"X": np.empty((0, 2)), "y": np.empty(0, np.int64)}, "private data must have at least one row"),
         ({"users": np.arange(4)}, "users must have one entry per private row"),
+        ({"users": "patient"}, "users must have one entry per private row"),
         ({"users": np.zeros(600), "fixed": True}, "cannot protect users"),
     ],
 )

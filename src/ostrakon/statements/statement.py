@@ -312,6 +312,7 @@ class Statement:
             ("Neighbouring data sets", self.adjacency),
             ("Queries", sum(part.queries for part in self.rounds)),
             ("Teachers", self.teachers),
+            *((one.title, f"{one.in_words()}, of {one.counted}") for one in self.estimates if type(one) is Agreement),
         ]
         return html_table("Privacy statement", rows, note=" ".join(self.remarks))
 

@@ -118,8 +118,8 @@ class Rows:
             raise InvalidInput("The private data must have at least one row, got none.")
         if self.fixed and self.users is not None:
             raise InvalidInput("A random split cannot protect users: split by the users' identity instead.")
-        if self.users is not None and len(self.users) != rows:
-            raise InvalidInput(f"users must have one entry per private row, {rows}, got {len(self.users)}.")
+        if self.users is not None and np.shape(self.users) != (rows,):
+            raise InvalidInput(f"users must have one entry per private row, {rows}, got shape {np.shape(self.users)}.")
         if self.users is not None and (missing := int(pd.isna(np.asarray(self.users, object)).sum())):
             raise InvalidInput(f"users must say whose every private row is, got {missing} missing.")
         if self.users is not None:
