@@ -223,8 +223,9 @@ class PrivateEstimator(BaseEstimator):
 
     def _same_form(self, X: Any, name: str = "X") -> Any:
         rows = as_frame(X, name)
-        if name == "X_public" and hasattr(rows, "columns") and hasattr(self, "feature_names_in_"):
-            theirs, own = list(rows.columns), list(self.feature_names_in_)
+        names = getattr(self, "feature_names_in_", None)
+        if name == "X_public" and hasattr(rows, "columns") and names is not None:
+            theirs, own = list(rows.columns), list(names)
             if one := [column for column in own if column not in theirs]:
                 raise InvalidInput(f"X_public must have the columns of X, got none named {one[0]!r}.")
             if one := [column for column in theirs if column not in own]:
