@@ -222,3 +222,13 @@ def test_from_files_resumed_and_audited(tmp_path, cells):
         out=tmp_path / "again",
     )
     assert again.outcome.plan.labels == 3
+
+
+def test_a_label_that_the_student_gives_to_no_row_is_named():
+    X = np.random.default_rng(0).normal(size=(900, 2))
+    Y = np.column_stack([X[:, 0] > 0, np.arange(900) % 50 == 0]).astype(int)
+    options = {"n_teachers": 15, "teacher": "logistic", "n_queries": 40, "delta": 1e-5, "random_state": 0}
+    noise = np.random.default_rng(0)
+    model = PATEClassifier(epsilon=8.0, classes=["right", "rare"], noise=noise, **options)
+    warning, *_ = model.fit(X[:600], Y[:600], X_public=X[600:]).statement_.remarks
+    assert warning == "Warning: the student predicts 'rare' for no public row."

@@ -53,13 +53,16 @@ def judged(
     protects: Protects,
     counted: bool = True,
 ) -> tuple[tuple[Agreement, ...], tuple[str, ...]]:
-    """What a statement says of how good the student is: estimates, and warnings. Nothing if rows have no single class.
+    """What a statement says of how good the student is: estimates, and warnings. Nothing of a quantity, and no
+    estimate if rows may have several labels.
 
     labels: the classes. counted: as of `Task`.
     """
-    if plan.target != "classes":
+    if plan.target == "quantity":
         return (), ()
     said = np.asarray(selection.student.predict(learning.rows(selection.chosen)))
+    if plan.target == "labels":
+        return (), _one_answer(said, list(labels))
     estimates = _estimates(plan, answers, selection, said=said, unit=unit, protects=protects, counted=counted)
     of_warnings: dict[str, Any] = {"said": said, "labels": list(labels), "estimated": bool(estimates)}
     return estimates, _warnings(plan, answers, selection, learning, **of_warnings)
@@ -203,6 +206,16 @@ def _hardly_predicted(
         f"Warning: the student predicts {_named(few, labels)} for {given[few].sum():.1%} of the public rows, although "
         f"the released {what} show about {share:.1%} of such cases: it misses most of them."
         f"{_balanced(answers, learning)}",
+    )
+
+
+def _one_answer(said: IntArray, labels: list[str]) -> tuple[str, ...]:
+    """Sentences on labels that the student gives to no public row, or to every one. said: 0 or 1, (rows, labels)."""
+    given = said.mean(axis=0)
+    return tuple(
+        f"Warning: the student predicts {_named(np.flatnonzero(given == share), labels)} for {rows} public row."
+        for share, rows in ((0, "no"), (1, "every"))
+        if (given == share).any()
     )
 
 
