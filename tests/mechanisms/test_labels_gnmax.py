@@ -63,6 +63,31 @@ def test_users_with_several_rows_stay_within_the_price(max_labels):
         assert math.hypot(cells / 5, sums / mechanism.moment_noise) <= mechanism.run_cost(queries=4).mu
 
 
+def certified(mechanism, seed):
+    """A mu that the release of two opposite records attains, by the spread of its noise; too large 1 time in 1000."""
+    known, rng = LabelMap(directions_of=SUMS, labels=3, max_labels=3), np.random.default_rng(seed)
+    of = {"classes": 3, "units": 1, "max_contributions": 1, "moments": known}
+    votes = [collect_per_record([(np.zeros(1, int), FAR[:1], np.array([labels]))], PUBLIC[:4], **of)
+             for labels in known.ends]  # fmt: skip
+    exact = votes[0].in_votes, votes[0].moments.counts / STEPS
+    moved = [np.linalg.norm(exact[0] - votes[1].in_votes), np.linalg.norm(exact[1] - votes[1].moments.counts / STEPS)]
+    squares = 0.0
+    for part, (draw, given, draws) in enumerate(
+        [(mechanism.noisy_counts, votes[0], 6000), (mechanism.noisy_moments, votes[0].moments, 600)]
+    ):
+        noise = np.concatenate([np.ravel(draw(given, rng) - exact[part]) for _ in range(draws)])
+        squares += (moved[part] / noise.std() * (1 - 3 / math.sqrt(2 * noise.size))) ** 2
+    return math.sqrt(squares)
+
+
+def test_two_percent_less_noise_or_price_is_refuted():
+    mechanism = LabelsGNMax(sigma2=5.0, max_labels=3)
+    price = mechanism.run_cost(queries=4).mu
+    assert 0.98 * price < certified(mechanism, 0) <= price
+    quieter = LabelsGNMax(sigma2=0.98 * 5.0, max_labels=3)
+    assert certified(quieter, 1) > price
+
+
 def test_sums_of_records_are_sums_of_what_each_adds_alone():
     rng = np.random.default_rng(1)
     rows, labels = rng.normal(size=(40, 3)), rng.integers(0, 2, (40, 9))

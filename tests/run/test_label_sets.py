@@ -130,7 +130,7 @@ def test_a_record_moves_its_own_contribution_alone(files, tmp_path):
         ({"protect": "labels", "public": None}, "several labels cannot be learned where labels alone are protected"),
         ({"target": "kind", "classes": "a;b", "drop": "who,old,big,odd"}, "the label is not among the labels a, b"),
         ({"teachers": 10, "mechanism": "labels-gnmax"}, "teachers cannot be chosen for labels-gnmax"),
-        ({"student": "moments"}, "student must be auto, sums, .* where rows have several labels, got .moments."),
+        ({"student": "moments"}, "where rows have several labels, got 'moments'"),
         ({"max_labels": 4}, "max_labels must be at most 3, the number of labels, got 4"),
     ],
 )

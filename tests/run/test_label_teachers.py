@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import brentq
+from scipy.stats import binom, norm
 from typer.testing import CliRunner
 
 import ostrakon
@@ -71,7 +73,38 @@ def test_the_price_is_that_of_as_many_queries_of_two_classes(mechanism):
     assert plan_from(plan.as_dict(), classes=3) == plan
 
 
-def test_a_record_moves_one_vote_on_by_label():
+def exact_epsilon(plan, sigma2):
+    """The smallest epsilon of all answers, if one record moves one vote on every label of every row, over tied votes.
+
+    An answer is a coin, whose probability is that of the noisy lead; how often it is 1 tells all (Neyman-Pearson).
+    """
+    spread, numbers = sigma2 * 2**0.5, np.arange(plan.queries + 1)
+
+    def delta(epsilon, one, other):
+        return np.maximum(np.exp(one) - np.exp(epsilon + other), 0).sum()
+
+    def of_lead(lead):
+        shares = norm.cdf((lead + np.array([0, 2])) / spread)
+        one, other = (binom.logpmf(numbers, plan.queries, share) for share in shares)
+        return max(
+            brentq(lambda at: delta(at, one, other) - plan.delta, 0, 100),
+            brentq(lambda at: delta(at, other, one) - plan.delta, 0, 100),
+        )
+
+    return max(of_lead(lead) for lead in np.linspace(-sigma2, sigma2, 21))
+
+
+@pytest.mark.parametrize(("rows", "epsilon"), [(30, 1.0), (100, 2.0)])
+def test_two_percent_less_noise_or_price_is_refuted(rows, epsilon):
+    options = Options(mechanism="gnmax", teachers=250, queries=rows, epsilon=epsilon, delta=1e-5)
+    plan = make_plan(options, units=25_000, pool=400, classes=3, labels=True)
+    claimed, noise = plan.bound.epsilon, plan.mechanism.sigma2
+    attained = exact_epsilon(plan, noise)
+    assert 0.98 * claimed < attained <= claimed
+    assert exact_epsilon(plan, 0.98 * noise) > claimed
+
+
+def test_a_record_moves_one_vote_on_each_label():
     X, Y = world(400, 0)
     pool = world(40, 1)[0]
     plan = make_plan(Options(teachers=20, queries=9, mechanism="gnmax"), units=400, pool=40, classes=3, labels=True)

@@ -122,7 +122,7 @@ def _queries(folder):
             "it is not a number with a decimal point in 3000 of 3000",
         ),
         ({"mechanism": "gnmax"}, "mechanism must be quantity-gnmax where the target is a quantity"),
-        ({"student": "ridge"}, "student must be auto, sums, .* where the target is a quantity, got .ridge."),
+        ({"student": "ridge"}, "where the target is a quantity, got 'ridge'"),
         ({"teachers": 10}, "teachers cannot be chosen for quantity-gnmax"),
         ({"range": None}, "for a quantity give its public range, --range LOW,HIGH"),
         (
