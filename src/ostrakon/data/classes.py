@@ -158,7 +158,7 @@ def refuse_quantity(classes: Sequence[Any], what: str, *, option: str = BY_OPTIO
         )
     if not all(_NUMBER.fullmatch(label) for label in labels):
         return
-    numbers = [float(label.replace(",", ".")) for label in labels]
+    numbers = list(map(_value, labels))
     whole = all(label.lstrip("+-").isdigit() for label in labels)
     gaps = len(labels) > _MOST_WITH_GAPS and max(numbers) - min(numbers) >= 2 * len(labels)
     if len(labels) > MOST_NUMBERS or (len(labels) > MOST_FRACTIONS and not whole) or gaps:
@@ -223,7 +223,9 @@ def agree_on_classes(
             )
         written = f"--classes {shlex.quote(joined(labels))}" if len(labels) > 1 else None
         subject = f"The classes of the {what}" if what != FOLDERS else f"The classes are the {FOLDERS}; they"
-        raise InvalidInput(unnamed_classes(subject, written, f"--classes {FROM_PRIVATE}"))
+        many = len(labels) > MOST_FRACTIONS and all(_NUMBER.fullmatch(label) for label in labels_seen)
+        quantity = " If it is a quantity, give its public range, --range LOW,HIGH." if many else ""
+        raise InvalidInput(unnamed_classes(subject, written, f"--classes {FROM_PRIVATE}") + quantity)
     if origin == "public" and len(set(given)) < 2:
         only = f"one label alone, {given[0]!r}," if given else "no label"
         raise InvalidInput(f"The {what} has {only} in {public}; name all classes with --classes.")
@@ -313,7 +315,18 @@ def require_different(classes: Sequence[Any]) -> None:
 
 
 def _often(counts: Mapping[Any, int]) -> list[Any]:
-    return [label for label, times in counts.items() if times >= OFTEN]
+    """The labels that occur often; numbers from low to high.
+
+    >>> _often({"10": 30, "9": 20, "rare": 1})
+    ['9', '10']
+    """
+    labels = [label for label, times in counts.items() if times >= OFTEN]
+    return sorted(labels, key=_value) if all(_NUMBER.fullmatch(str(label)) for label in labels) else labels
+
+
+def _value(label: Any) -> float:
+    """The value of a label that is a number."""
+    return float(str(label).replace(",", "."))
 
 
 def unnamed_classes(subject: str, written: str | None, from_private: str) -> str:
