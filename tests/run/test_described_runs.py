@@ -90,6 +90,18 @@ def test_one_column_has_no_pairs(files):
     assert outcome.statement.public_rows == {"source": "none", "columns": 1, "cells": 17, "pairs": 0}
 
 
+def test_a_class_that_is_never_predicted_is_looked_for_in_example_rows():
+    frame = people(3000)
+    rare = np.where(np.arange(len(frame)) % 20 == 0, "yes", "no")
+    model = PATEClassifier(epsilon=2.0, classes=["no", "yes"], random_state=0, noise=np.random.default_rng(0))
+    warning, *_ = model.fit(frame[["age", "city"]], rare, X_public=DOMAIN).statement_.remarks
+    assert warning.startswith(
+        "Warning: the student predicts 'no' for every example row of the described columns. It never predicts 'yes' "
+        "for an example row of the described columns, although the released counts show about "
+    )
+    assert "public row" not in warning
+
+
 def test_a_release_says_what_was_counted_and_its_student_loads(files):
     outcome = done(files, "run", test=files / "test.csv")
     assert outcome.accuracy > 0.7

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ostrakon.accounting.estimates import NO_BETTER, UNDECIDED, Agreement, Of
+from ostrakon.features.cells import CellFeatures
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.options import ACCURACY
@@ -121,7 +122,7 @@ def _warnings(
         *_hardly_predicted(answers, selection, learning, predicted, labels),
     )
     if np.count_nonzero(predicted) == 1:
-        one = f"Warning: the student predicts {labels[int(said[0])]!r} for every public row."
+        one = f"Warning: the student predicts {labels[int(said[0])]!r} for every {_row(learning)}."
         return (" ".join([one, *(more.replace("Warning: the student", "It") for more in missed)]),)
     tested = selection.held
     if tested is None:
@@ -174,18 +175,18 @@ def _never_predicted(
 ) -> tuple[str, ...]:
     """One sentence on the classes in `never` that the released numbers show, and one on the others."""
     votes, noise, what = _class_votes(answers, selection, len(labels))
-    shown = votes[never] > _CLEAR * noise
+    shown, row = votes[never] > _CLEAR * noise, f"{'an' if _described(learning) else 'a'} {_row(learning)}"
     sentences: list[str] = []
     if shown.any():
         share = float(votes[never[shown]].sum() / max(float(votes.sum()), 1e-12))
         sentences.append(
-            f"Warning: the student never predicts {_named(never[shown], labels)} for a public row, although the "
-            f"released {what} show about {share:.1%} of such cases: it misses them.{_balanced(answers, learning)}"
+            f"Warning: the student never predicts {_named(never[shown], labels)} for {row}, although the released "
+            f"{what} show about {share:.1%} of such cases: it misses them.{_balanced(answers, learning)}"
         )
     if not shown.all():
         sentences.append(
-            f"Warning: the student never predicts {_named(never[~shown], labels)} for a public row, and the released "
-            f"{what} do not show such cases either: noise would hide a few."
+            f"Warning: the student never predicts {_named(never[~shown], labels)} for {row}, and the released {what} "
+            "do not show such cases either: noise would hide a few."
         )
     return tuple(sentences)
 
@@ -194,7 +195,8 @@ def _hardly_predicted(
     answers: Answers, selection: Selection, learning: Learning, predicted: IntArray, labels: list[str]
 ) -> tuple[str, ...]:
     """A sentence on classes of some public rows, but of far fewer than noisy counts or sums show; else nothing."""
-    if answers.counts is None:
+    # Example rows have every cell equally often, and so not the classes as often as private ones.
+    if answers.counts is None or _described(learning):
         return ()
     votes, noise, what = _class_votes(answers, selection, len(labels))
     shown, given = (votes - _CLEAR * noise) / max(float(votes.sum()), 1e-12), predicted / predicted.sum()
@@ -217,6 +219,16 @@ def _one_answer(said: IntArray, labels: list[str]) -> tuple[str, ...]:
         for share, rows in ((0, "no"), (1, "every"))
         if (given == share).any()
     )
+
+
+def _described(learning: Learning) -> bool:
+    """Whether a description of the columns stands in for public rows."""
+    return isinstance(learning.view.fitted, CellFeatures)
+
+
+def _row(learning: Learning) -> str:
+    """What the student was asked about."""
+    return "example row of the described columns" if _described(learning) else "public row"
 
 
 def _named(numbers: IntArray, labels: list[str]) -> str:
