@@ -214,18 +214,7 @@ def agree_on_classes(
     if len(labels_seen) > MOST_CLASSES:
         raise InvalidInput(f"The {what} has {len(labels_seen)} different values; at most {MOST_CLASSES} are classes.")
     if origin == "private" and classes is None:
-        labels = _often(counts)
-        if alike(labels_seen):
-            frequent = f": {alike_in_words(same)}" if (same := alike(labels)) else ""
-            raise InvalidInput(
-                f"The {what} has labels that differ in capitals, spaces or signs alone{frequent}. Make the spellings "
-                "the same in the files, then name the classes with --classes."
-            )
-        written = f"--classes {shlex.quote(joined(labels))}" if len(labels) > 1 else None
-        subject = f"The classes of the {what}" if what != FOLDERS else f"The classes are the {FOLDERS}; they"
-        many = len(labels) > MOST_FRACTIONS and all(_NUMBER.fullmatch(label) for label in labels_seen)
-        quantity = " If it is a quantity, give its public range, --range LOW,HIGH." if many else ""
-        raise InvalidInput(unnamed_classes(subject, written, f"--classes {FROM_PRIVATE}") + quantity)
+        raise InvalidInput(_unlisted(counts, what))
     if origin == "public" and len(set(given)) < 2:
         only = f"one label alone, {given[0]!r}," if given else "no label"
         raise InvalidInput(f"The {what} has {only} in {public}; name all classes with --classes.")
@@ -327,6 +316,22 @@ def _often(counts: Mapping[Any, int]) -> list[Any]:
 def _value(label: Any) -> float:
     """The value of a label that is a number."""
     return float(str(label).replace(",", "."))
+
+
+def _unlisted(counts: Mapping[str | None, int], what: str) -> str:
+    """The sentence that refuses private labels where nobody listed the classes."""
+    labels, seen = _often(counts), list(map(str, counts))
+    if alike(seen):
+        frequent = f": {alike_in_words(same)}" if (same := alike(labels)) else ""
+        return (
+            f"The {what} has labels that differ in capitals, spaces or signs alone{frequent}. Make the spellings the same "
+            "in the files, then name the classes with --classes."
+        )
+    written = f"--classes {shlex.quote(joined(labels))}" if len(labels) > 1 else None
+    subject = f"The classes of the {what}" if what != FOLDERS else f"The classes are the {FOLDERS}; they"
+    many = len(labels) > MOST_FRACTIONS and all(_NUMBER.fullmatch(label) for label in seen)
+    quantity = " If it is a quantity, give its public range, --range LOW,HIGH." if many else ""
+    return unnamed_classes(subject, written, f"--classes {FROM_PRIVATE}") + quantity
 
 
 def unnamed_classes(subject: str, written: str | None, from_private: str) -> str:
