@@ -324,8 +324,8 @@ def _unlisted(counts: Mapping[str | None, int], what: str) -> str:
     if alike(seen):
         frequent = f": {alike_in_words(same)}" if (same := alike(labels)) else ""
         return (
-            f"The {what} has labels that differ in capitals, spaces or signs alone{frequent}. Make the spellings the same "
-            "in the files, then name the classes with --classes."
+            f"The {what} has labels that differ in capitals, spaces or signs alone{frequent}. Make the spellings the "
+            "same in the files, then name the classes with --classes."
         )
     written = f"--classes {shlex.quote(joined(labels))}" if len(labels) > 1 else None
     subject = f"The classes of the {what}" if what != FOLDERS else f"The classes are the {FOLDERS}; they"
