@@ -197,3 +197,29 @@ def test_a_dry_run_of_a_mechanism_without_guarantee_says_so(command, tables):
     assert code == 0
     assert "none: immutable is run as published, and no release may rest on that number" in words
     assert "Attacker" not in words
+
+
+@pytest.mark.parametrize(
+    ("target", "more", "titled"),
+    [
+        ("age", ("--range", "18,90"), "a quantity"),
+        ("ill, old", (), "2 labels"),
+        ("tags", ("--classes", "a;b;c"), "3 labels"),
+    ],
+)
+def test_other_targets_are_planned(command, tables, target, more, titled):
+    given = ("--public", tables / "bare.csv", "--target", target, "--records", 5000, "--epsilons", 1)
+    code, out, err = command("plan", *given, *more)
+    assert code == 0, err
+    assert titled in out
+    assert "No accuracy is forecast" in out
+    assert ("one for each of the" in out) is (target != "age")
+    code, out, err = command("plan", *given, *more, "--accuracy", 0.8)
+    assert (code, "--accuracy cannot be looked for: runs whose" in " ".join(err.split())) == (2, True)
+
+
+def test_a_range_is_not_for_labels_or_classes(command, tables):
+    given = ("--public", tables / "bare.csv", "--records", 5000, "--range", "0,9")
+    for more, told in (("age,ill", "range cannot be given for several labels"), ("age", "range cannot be given with")):
+        code, _, err = command("plan", *given, "--target", more, *(("--classes", "a,b") if more == "age" else ()))
+        assert (code, told in " ".join(err.split())) == (2, True)

@@ -118,3 +118,18 @@ def test_bad_input_is_one_sentence(given, told):
 def test_what_cannot_be_planned_is_refused_at_once(given, told):
     with pytest.raises(InvalidInput, match=told):
         ostrakon.plan(X, Y, **{**ASKED, **given})
+
+
+@pytest.mark.parametrize(("target", "why"), [("range", "is a quantity"), ("labels", "may have several labels")])
+def test_other_targets_are_priced_and_no_accuracy_is_forecast(target, why):
+    given = {"range": (0, 80)} if target == "range" else {"labels": ["a", "b", "c"]}
+    found = ostrakon.plan(X, records=20_000, epsilons=[0.5, 2.0], **given)
+    assert found.rehearsal is None
+    assert f"{why} are priced, not rehearsed" in found.basis
+    assert [offer.refusal for offer in found.offers] == [None] * len(found.offers)
+    assert found.as_dict()["forecasts"] == []
+    assert found.as_dict()["target"] == ("quantity" if target == "range" else "labels")
+    with pytest.raises(InvalidInput, match="accuracy cannot be looked for: runs whose"):
+        ostrakon.plan(X, records=20_000, accuracy=0.8, **given)
+    with pytest.raises(InvalidInput, match="classes cannot be given with a range or with several labels"):
+        ostrakon.plan(X, records=20_000, classes=["a", "b"], **given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,8 @@ from ostrakon.cli.app import app, console
 from ostrakon.cli.options import Declared, mechanism_parameters, options_of, with_options
 from ostrakon.cli.train import say
 from ostrakon.data.classes import labels_in
+from ostrakon.data.labels import several_labels
+from ostrakon.data.quantity import Quantity
 from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
 
@@ -32,9 +34,13 @@ def _asked() -> dict[str, Declared]:
 Epsilons = Annotated[
     list[float] | None, typer.Option(help=r"One or several: --epsilons 0.5 1 2. \[default: 0.1 0.5 1 2 4]")
 ]
+Targets = Annotated[str | None, typer.Option(help="The column to predict (of tables), or columns of 0 and 1, as a,b.")]
+Classes = Annotated[
+    str | None, typer.Option(help="All labels, as a,b,c, where PUBLIC does not tell them (a;b;c: several in a cell).")
+]
 Mechanisms = Annotated[
     list[str] | None,
-    typer.Option(help=r"May be repeated. \[default: moment-gnmax (for images bounded-gnmax), confident-gnmax, gnmax]"),
+    typer.Option(help=r"May be repeated. \[default: that of a run, confident-gnmax, gnmax]"),
 ]
 
 
@@ -45,9 +51,10 @@ def plan(
     more: Annotated[list[float] | None, typer.Argument(help="More epsilons.", hidden=True)] = None,
     public: Annotated[Path, typer.Option(help="Public table, images or texts; with labels, runs are rehearsed on it.")],
     records: Annotated[int, typer.Option(help="How many private records there will be; with --by, users.")],
-    target: Annotated[str | None, typer.Option(help="The column to predict (of tables).")] = None,
+    target: Targets = None,
     by: Annotated[str | None, typer.Option(help="The column that says whose a row is: protects users.")] = None,
-    classes: Annotated[str | None, typer.Option(help="All labels, as a,b,c, where PUBLIC does not tell them.")] = None,
+    classes: Classes = None,
+    range: Annotated[str | None, typer.Option(help="The target is a quantity in this public range, LOW,HIGH.")] = None,
     drop: Annotated[str | None, typer.Option(help="Columns to leave out, as a,b (of tables).")] = None,
     epsilons: Epsilons = None,
     mechanism: Mechanisms = None,
@@ -70,7 +77,12 @@ def plan(
         raise InvalidInput(f"epsilons must be given as --epsilons, got {more[0]:g} on its own.")
     settled = Options.of({name: value for name, value in {**options, **parameters}.items() if value is not None})
     text = reads_text(settled.representation)
-    shown = read_public(public, target=target, by=by, classes=labels_in(classes), text=text, drop=labels_in(drop) or ())
+    of_tables: dict[str, Any] = {
+        "by": by,
+        "drop": labels_in(drop) or (),
+        "quantity": None if range is None else Quantity.of(range),
+    }
+    shown = read_public(public, **_target(target, classes), text=text, **of_tables)
 
     def report(done: int, total: int) -> None:
         # Without a terminal there is no bar: one line for every repetition.
@@ -91,6 +103,14 @@ def plan(
         settled=(lambda priced: None) if as_json else _show,
     )
     _show_forecast(result, out, as_json=as_json)
+
+
+def _target(target: str | None, classes: str | None) -> dict[str, Any]:
+    """The target, classes and several labels as `read_public` takes them."""
+    labels = several_labels(target, classes)
+    if labels is None:
+        return {"target": target, "classes": labels_in(classes)}
+    return {"target": target if classes is not None else ",".join(labels.names), "labels": labels}
 
 
 def _show(priced: Outlook) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ostrakon.data.classes import SEPARATOR, foreign_labels, require_different
+from ostrakon.data.classes import SEPARATOR, foreign_labels, labels_in, require_different
 from ostrakon.data.frames import as_frame
 from ostrakon.validation import InvalidInput, shown
 
@@ -105,6 +105,20 @@ def labels_named(classes: str | None) -> tuple[str, ...] | None:
     if classes is None or SEPARATOR not in classes:
         return None
     return tuple(name.strip() for name in classes.split(SEPARATOR))
+
+
+def several_labels(target: str | None, classes: str | None) -> Labels | None:
+    """The labels of which a row may have several: columns `a,b,c` of the target, or classes `a;b;c`; None for neither.
+
+    Errors: `InvalidInput` for an empty name of a column, and for columns beside classes.
+    """
+    columns = labels_in(target) or []
+    if len(columns) > 1 and "" in columns:
+        raise InvalidInput(f"target must name every column, got an empty name in {target!r}.")
+    if len(columns) > 1 and classes is not None:
+        raise InvalidInput("classes cannot be given with several columns in target: their names are the labels.")
+    names = tuple(columns) if len(columns) > 1 else labels_named(classes)
+    return None if names is None else Labels(names=names)
 
 
 def columns_by_name(Y: Any, names: Any) -> Any:

@@ -10,21 +10,29 @@ from typing import Any
 
 import numpy as np
 
+from ostrakon.data.labels import MOST_OF_TEACHERS
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import GATE, WORST_CASE, Options
 from ostrakon.planning.choose_mechanism import per_record_mechanism
-from ostrakon.planning.defaults import DEFAULT_OF_TEACHERS
+from ostrakon.planning.defaults import DEFAULT_OF_TEACHERS, OF_LABELS, OF_QUANTITIES
 from ostrakon.planning.make_plan import make_plan
-from ostrakon.planning.plan import Plan
+from ostrakon.planning.plan import Plan, Target
 from ostrakon.statements.statement import Protects, Unit, round_up
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 
 
 def default_mechanisms(
-    options: Options, *, classes: int, images: bool = False, embedded: bool = False
+    options: Options, *, classes: int, images: bool = False, embedded: bool = False, target: Target = "classes"
 ) -> tuple[str, ...]:
-    """Mechanisms that are offered by default: that of the run, that of trained teachers, and one without a check."""
+    """Mechanisms that are offered by default: that of the run, that of trained teachers, and one without a check.
+
+    Teachers are not trained on a quantity, and on at most `MOST_OF_TEACHERS` labels of a row.
+    """
+    if target == "quantity":
+        return (OF_QUANTITIES,)
+    if target == "labels":
+        return (OF_LABELS,) if classes > MOST_OF_TEACHERS else (OF_LABELS, DEFAULT_OF_TEACHERS, "gnmax")
     own = per_record_mechanism(options, classes=classes, images=images, embedded=embedded)
     return own, DEFAULT_OF_TEACHERS, "gnmax"
 
@@ -156,15 +164,18 @@ def make_offers(
     classes: int,
     unit: Unit = "record",
     embedded: bool = False,
+    target: Target = "classes",
 ) -> tuple[Offer, ...]:
     """Every mechanism at every epsilon, as `make_plan` settles it for a run of these public sizes.
 
     options: what holds for all of them; of several mechanisms each is asked what it has (`asked_for`). records: private
-    ones, or users where they are the unit. embedded: as of `make_plan`. A plan that is refused is an offer too: it says
-    what would do.
+    ones, or users where they are the unit. embedded: as of `make_plan`. target: what is predicted. A plan that is
+    refused is an offer too: it says what would do.
     Errors: `InvalidInput` for a parameter that no mechanism has.
     """
     offers: list[Offer] = []
+    sizes: dict[str, Any] = {"units": records, "pool": pool, "classes": classes, "unit": unit, "embedded": embedded}
+    sizes |= {"quantity": target == "quantity", "labels": target == "labels"}
     names = [find(name).name for name in mechanisms]
     known = {name for mechanism in names for name in find(mechanism).declared()}
     foreign = [name for name, value in options.parameters.items() if value is not None and name not in known]
@@ -178,7 +189,7 @@ def make_offers(
                 else dataclasses.replace(options, mechanism=name, epsilon=epsilon)
             )
             try:
-                plan = make_plan(asked, units=records, pool=pool, classes=classes, unit=unit, embedded=embedded)
+                plan = make_plan(asked, **sizes)
             except InvalidInput as refused:
                 offers.append(Offer(epsilon=epsilon, mechanism=name, refusal=str(refused), unit=unit))
                 continue

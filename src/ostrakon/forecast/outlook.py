@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ostrakon.data.labels import Labels
+from ostrakon.data.quantity import Quantity
 from ostrakon.estimators.choices import require_choices, sees_images
 from ostrakon.features.representation import is_embedded
 from ostrakon.forecast.least_epsilon import LeastEpsilon, least_epsilon
@@ -16,11 +18,13 @@ from ostrakon.forecast.rehearsal import REPETITIONS, Rehearsal, rehearse
 from ostrakon.html_table import html_table
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, WORST_CASE, Options
+from ostrakon.planning.plan import Target
 from ostrakon.progress import Report
 from ostrakon.statements.statement import UNITS, Unit
 from ostrakon.validation import InvalidInput, fraction, positive, whole
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
+_OTHER = {"quantity": "whose target is a quantity", "labels": "whose rows may have several labels"}
 NOT_YET = "the rehearsal follows"
 PER_RECORD, ALL, NONE = REHEARSED = ("per-record", "all", "none")
 """What is rehearsed: per-record teachers (quick), trained ones too (as slow as that number of runs), or nothing."""
@@ -35,7 +39,7 @@ class Outlook:
     records : int
         Private records, or users if `unit` is "user".
     pool, classes : int
-        Public rows and classes for which it holds.
+        Public rows and classes (or labels of a row) for which it holds.
     unit : {"record", "user"}
         What is protected.
     offers : tuple of Offer
@@ -46,6 +50,8 @@ class Outlook:
         Why it was not.
     least : LeastEpsilon, optional
         The least epsilon for the accuracy that was asked for.
+    target : {"classes", "quantity", "labels"}
+        What is predicted. Nothing is rehearsed for a quantity or several labels of a row.
     """
 
     records: int
@@ -56,6 +62,7 @@ class Outlook:
     rehearsal: Rehearsal | None = None
     not_rehearsed: str = ""
     least: LeastEpsilon | None = None
+    target: Target = "classes"
 
     @property
     def basis(self) -> str:
@@ -99,6 +106,7 @@ class Outlook:
             "records": self.records,
             "unit": self.unit,
             "pool": self.pool,
+            "target": self.target,
             "classes": self.classes,
             "offers": [offer.as_dict() for offer in self.offers],
             "membership_guess_is_about": {
@@ -146,6 +154,8 @@ def plan(
     records: int,
     epsilons: Iterable[float] = EPSILONS,
     classes: Sequence[Any] | None = None,
+    labels: Sequence[str] | None = None,
+    range: Any = None,
     mechanisms: Iterable[str] | None = None,
     delta: float | None = None,
     n_teachers: int | None = None,
@@ -178,6 +188,10 @@ def plan(
         Each above 0.
     classes : sequence, optional
         All labels, if `y_public` does not contain them.
+    labels : sequence of str, optional
+        Labels of which a row may have several, instead of `classes`; such runs are priced, not rehearsed.
+    range : tuple of (float, float), optional
+        The public range of a target that is a quantity, instead of `classes`; priced, not rehearsed.
     mechanisms : iterable of str, optional
         Names; by default per-record teachers, and two mechanisms of trained teachers.
     delta, n_teachers, n_queries, max_answers, guarantee, agreement, teacher, student, representation
@@ -211,7 +225,13 @@ def plan(
     Guarantee: no private row is read, so it costs no privacy. Every offer is what `ostrakon train` would settle
     (`ostrakon.planning.make_plan.make_plan`). A forecast is a statement about rows like the public ones.
     """
-    shown = PublicRows.of(X_public, y_public, classes=classes)
+    shown = PublicRows.of(
+        X_public,
+        y_public,
+        classes=classes,
+        labels=None if labels is None else Labels(names=tuple(map(str, labels))),
+        quantity=None if range is None else Quantity.of(range),
+    )
     options = Options(
         delta=delta,
         teachers=n_teachers,
@@ -276,6 +296,7 @@ def outlook(
     if unit not in UNITS:
         raise InvalidInput(f"unit must be one of {', '.join(UNITS)}, got {unit!r}.")
     sizes: Any = {"unit": unit, "records": records, "pool": shown.rows, "classes": len(shown.classes)}
+    sizes["target"] = shown.target
     embedded = is_embedded(options.representation, shown.X)
     offers = make_offers(options, epsilons=asked, mechanisms=names, embedded=embedded, **sizes)
     played = [offer for offer in offers if rehearsed == ALL or find(offer.mechanism).per_record]
@@ -301,7 +322,8 @@ def _mechanisms(asked: Iterable[str] | str | None, shown: PublicRows, options: O
     if asked is None:
         images = sees_images(shown.X, options.representation)
         embedded = is_embedded(options.representation, shown.X)
-        asked = default_mechanisms(options, classes=len(shown.classes), images=images, embedded=embedded)
+        sizes: Any = {"classes": len(shown.classes), "images": images, "embedded": embedded}
+        asked = default_mechanisms(options, **sizes, target=shown.target)
     names = list(dict.fromkeys([asked] if isinstance(asked, str) else asked))
     if not names:
         raise InvalidInput("mechanisms must name at least one mechanism, got none.")
@@ -313,6 +335,8 @@ def _why_not_rehearsed(shown: PublicRows, rehearsed: str, *, unit: Unit, played:
     rows = len(shown.labelled) or shown.rows
     if rehearsed == NONE:
         return "none was asked for"
+    if shown.target != "classes":
+        return f"runs {_OTHER[shown.target]} are priced, not rehearsed"
     if unit == "user":
         return "runs that protect users are priced, not rehearsed"
     if not played:

@@ -13,12 +13,16 @@ from ostrakon.data.classes import agree_on_classes, label_indices
 from ostrakon.data.columns import Columns
 from ostrakon.data.frames import as_frame
 from ostrakon.data.images import holds_images, read_images
+from ostrakon.data.label_cells import label_columns
+from ostrakon.data.labels import Labels
+from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.data.sources import open_table
 from ostrakon.data.table import Table
 from ostrakon.data.task import dropped_columns
 from ostrakon.data.text_files import holds_texts, is_lines, require_pictures
 from ostrakon.features.rowwise import row_count
-from ostrakon.run.inputs.files import refuse_private_folder, require_target
+from ostrakon.planning.plan import Target
+from ostrakon.run.inputs.files import refuse_private_folder, require_table, require_target
 from ostrakon.run.inputs.images import rows_of
 from ostrakon.run.inputs.texts import open_texts, public_frame_of
 from ostrakon.validation import InvalidInput
@@ -33,12 +37,14 @@ _UNKNOWN = -1
 class PublicRows:
     """Public rows: a frame, an array, or images.
 
-    y: class numbers, (rows,), -1 where a row has no label. classes: their labels.
+    y: class numbers, (rows,), -1 where a row has no label. classes: their labels; of a quantity, its ends. target: what
+    is predicted; of a quantity and of several labels of a row there are no labels of public rows.
     """
 
     X: Any
     y: IntArray
     classes: tuple[str, ...]
+    target: Target = "classes"
 
     @property
     def rows(self) -> int:
@@ -51,23 +57,52 @@ class PublicRows:
         return np.flatnonzero(self.y != _UNKNOWN)
 
     @classmethod
-    def of(cls, X: Any, y: Any = None, *, classes: Sequence[Any] | None = None) -> PublicRows:
+    def of(
+        cls,
+        X: Any,
+        y: Any = None,
+        *,
+        classes: Sequence[Any] | None = None,
+        quantity: Quantity | None = None,
+        labels: Labels | None = None,
+    ) -> PublicRows:
         """From arrays or frames; y: labels, None among them for rows without one, or no labels at all.
 
-        Errors: `InvalidInput` for lengths that differ, fewer than two classes, labels that are not among `classes`.
+        Errors: `InvalidInput` for lengths that differ, fewer than two classes, labels that are not among `classes`,
+        and classes beside a range or several labels.
         """
         rows = as_frame(X, "X_public")
         rows = rows if hasattr(rows, "iloc") else np.asarray(rows)
         if rows.ndim < 2:
             raise InvalidInput(f"X_public must be a table or images, got an array of shape {rows.shape}.")
+        other = cls.other(rows, quantity=quantity, labels=labels)
+        if other is not None and classes is not None:
+            raise InvalidInput("classes cannot be given with a range or with several labels.")
+        if other is not None:
+            return other
         if y is None:
             return cls.named(rows, None, classes, what="y_public")
-        labels = np.asarray(y, object)
-        if labels.ndim != 1 or len(labels) != row_count(rows):
+        given = np.asarray(y, object)
+        if given.ndim != 1 or len(given) != row_count(rows):
             raise InvalidInput(
-                f"y_public must have one label per public row, {row_count(rows)}, got an array of shape {labels.shape}."
+                f"y_public must have one label per public row, {row_count(rows)}, got an array of shape {given.shape}."
             )
-        return cls.named(rows, [None if _missing(label) else str(label) for label in labels], classes, what="y_public")
+        return cls.named(rows, [None if _missing(label) else str(label) for label in given], classes, what="y_public")
+
+    @classmethod
+    def other(cls, X: Any, *, quantity: Quantity | None, labels: Labels | None) -> PublicRows | None:
+        """Public rows for a quantity or several labels; None if neither is asked for.
+
+        Errors: `InvalidInput` for both.
+        """
+        if quantity is not None and labels is not None:
+            raise InvalidInput("range cannot be given for several labels, which are 0 or 1.")
+        if quantity is None and labels is None:
+            return None
+        unlabelled = np.full(row_count(X), _UNKNOWN, np.int64)
+        if labels is not None:
+            return cls(X=X, y=unlabelled, classes=labels.names, target="labels")
+        return cls(X=X, y=unlabelled, classes=ENDS, target="quantity")
 
     @classmethod
     def named(
@@ -80,7 +115,10 @@ class PublicRows:
             raise InvalidInput(f"classes must be at least 2 different labels, got {given}.")
         if given is None and len(known) < 2:
             seen = f"one label alone, {known[0]!r}," if known else "no labels"
-            raise InvalidInput(f"{what} has {seen} in the public data; name all classes with --classes.")
+            raise InvalidInput(
+                f"{what} has {seen} in the public data; name all classes with --classes, or give the --range of a "
+                "quantity."
+            )
         counts: dict[str | None, int] = dict.fromkeys(known if given is None else given, 1)
         names, _ = agree_on_classes(counts, known, given, target=what, public="the public data")
         numbers = np.full(row_count(X), _UNKNOWN, np.int64)
@@ -98,37 +136,48 @@ def read_public(
     classes: Sequence[str] | None = None,
     text: bool = False,
     drop: Sequence[str] = (),
+    quantity: Quantity | None = None,
+    labels: Labels | None = None,
 ) -> PublicRows:
     """The public table, images or texts in a file or folder; the target column may be there, or not.
 
     text: whether free text is read from a table. by: the column that says whose a row is; where it is there, nothing is
-    learned from it. drop: columns to leave out. A .txt file is one of a text a line where `classes` are given and no
-    target is: a table needs one.
+    learned from it. drop: columns to leave out. quantity, labels: of a target that is a number, or of rows that may
+    have several labels. A .txt file is one of a text a line where `classes` are given and no target is: a table needs
+    one.
 
     Errors: `InvalidInput` in one sentence: what cannot be read, no labels and no classes, a target that is a quantity,
     a file of a run's private folder.
     """
     refuse_private_folder(path)
+    if quantity is not None and classes is not None:
+        raise InvalidInput("range cannot be given with classes: a quantity has a range.")
+    if holds_images(path) or holds_texts(path):
+        require_table(quantity=quantity, labels=labels)
     if Path(path).exists() and holds_images(path):
         require_pictures(path)
         images = read_images(path, target=target)
-        labels = None if images.labels is None else [str(label) for label in images.labels]
-        return PublicRows.named(rows_of(images), labels, classes, what="label" if target is None else target)
+        known = None if images.labels is None else [str(label) for label in images.labels]
+        return PublicRows.named(rows_of(images), known, classes, what="label" if target is None else target)
     if holds_texts(path) or (is_lines(path) and target is None and classes is not None):
         texts = open_texts(path)
-        labels = None if texts.labels is None else [str(label) for label in texts.labels]
-        return PublicRows.named(public_frame_of(texts), labels, classes, what="label" if target is None else target)
+        known = None if texts.labels is None else [str(label) for label in texts.labels]
+        return PublicRows.named(public_frame_of(texts), known, classes, what="label" if target is None else target)
     table = open_table(path)
     target = require_target(target)
-    name = _column(table, target, what="target column")
+    parts = label_columns(target, labels)
+    name = target if parts else _column(table, target, what="target column")
     owner = None if by is None else _column(table, by, what="column of users")
-    dropped = dropped_columns(drop, table, kept=(name, owner))
-    features = [column for column in table.columns if column not in (name, owner, *dropped)]
+    dropped = dropped_columns(drop, table, kept=(name, owner, *parts))
+    features = [column for column in table.columns if column not in (name, owner, *parts, *dropped)]
     if not features:
         raise InvalidInput(f"{path} has no column to learn from beside {name!r}.")
-    labels = list(table.labels(name)) if name in table.columns else None
     frame = table.read(features)
-    return PublicRows.named(Columns.of(frame, text=text).apply(frame), labels, classes, what=f"The target {name!r}")
+    rows = Columns.of(frame, text=text).apply(frame)
+    if (other := PublicRows.other(rows, quantity=quantity, labels=labels)) is not None:
+        return other
+    known = list(table.labels(name)) if name in table.columns else None
+    return PublicRows.named(rows, known, classes, what=f"The target {name!r}")
 
 
 def _column(table: Table, given: str, *, what: str) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from ostrakon.data.classes import FROM_PRIVATE, joined, labels_in
 from ostrakon.data.consent import Consent
-from ostrakon.data.labels import Labels, labels_named
+from ostrakon.data.labels import Labels, labels_named, several_labels
 from ostrakon.data.object_store import is_uri, stored_path
 from ostrakon.data.quantity import Quantity
 from ostrakon.options.option import Option, Settings
@@ -170,17 +170,11 @@ class Files(Settings):
     @property
     def labels(self) -> Labels | None:
         """The labels of which a row may have several: columns of the target, or classes written a;b;c."""
-        columns = labels_in(self.target) or []
-        if len(columns) > 1 and "" in columns:
-            raise InvalidInput(f"target must name every column, got an empty name in {self.target!r}.")
-        names = tuple(columns) if len(columns) > 1 else labels_named(self.classes)
-        return None if names is None else Labels(names=names)
+        return several_labels(self.target, self.classes)
 
     def _require_labels(self) -> None:
         if self.labels is None:
             return
-        if self.target is not None and "," in self.target and self.classes is not None:
-            raise InvalidInput("classes cannot be given with several columns in target: their names are the labels.")
         for other in ("range", "columns"):
             if getattr(self, other) is not None:
                 raise InvalidInput(f"{other} cannot be given for several labels, which need 0 or 1, and public rows.")

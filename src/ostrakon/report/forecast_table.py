@@ -19,7 +19,8 @@ from ostrakon.statements.statement import round_up
 
 def outlook_table(outlook: Outlook) -> Table:
     """One row for each mechanism and epsilon: what would be asked, the noise, the cost; no rehearsal is needed."""
-    title = f"{outlook.records:,} private {outlook.unit}s, {outlook.pool:,} public rows, {outlook.classes} classes"
+    target = "a quantity" if outlook.target == "quantity" else f"{outlook.classes} {outlook.target}"
+    title = f"{outlook.records:,} private {outlook.unit}s, {outlook.pool:,} public rows, {target}"
     table = Table(title=title, title_justify="left")
     table.add_column("epsilon", justify="right", style="bold")
     table.add_column("mechanism", no_wrap=True)
@@ -35,7 +36,9 @@ def outlook_sentences(outlook: Outlook) -> list[str]:
     refused = [
         f"Refused, {one.mechanism} at epsilon {one.epsilon:g}: {one.refusal}" for one in outlook.offers if one.refusal
     ]
-    return [*refused, *odds_sentences(outlook.offers)]
+    trained = {one.mechanism: 1 for one in outlook.offers if one.plan is not None and one.plan.labels}
+    of_labels = f"Queries of {', '.join(trained)}: one for each of the {outlook.classes} labels of a public row."
+    return [*refused, *([of_labels] if trained else []), *odds_sentences(outlook.offers)]
 
 
 def accuracy_table(rehearsal: Rehearsal) -> Table:

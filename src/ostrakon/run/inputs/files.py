@@ -73,7 +73,7 @@ def task_from_files(
         In one sentence; see these functions.
     """
     if columns is not None or holds_images(private) or holds_texts(private):
-        _require_table(quantity=quantity, labels=labels, consent=consent, drop=drop, described=columns is not None)
+        require_table(quantity=quantity, labels=labels, consent=consent, drop=drop, described=columns is not None)
     if columns is not None:
         require_no_pool(options.get("protect", "records"), public)
         if text or holds_images(private) or holds_texts(private):
@@ -118,13 +118,13 @@ def task_from_files(
     )
 
 
-def _require_table(
+def require_table(
     *,
     quantity: Quantity | None,
     labels: Labels | None,
-    consent: Consent | None,
-    drop: Sequence[str],
-    described: bool,
+    consent: Consent | None = None,
+    drop: Sequence[str] = (),
+    described: bool = False,
 ) -> None:
     """Refuse what only tables with public rows have, for other files. described: whether columns are described."""
     if quantity is not None:
