@@ -17,6 +17,7 @@ def test_estimators_by_name() -> None:
     assert nested.estimator is not None
     for name, sentence in [
         ("logistik", "Did you mean 'logistic'"),
+        ("Additive", "for a student alone, one of additive, .* Did you mean 'additive'"),
         ("nonsense", "one of logistic, ridge"),
         ("sklearn.svm.Nothing", "cannot be imported"),
         ("no_such_package.Thing", "cannot be imported"),

@@ -17,7 +17,9 @@ def refit(
     public: Annotated[
         Path | None, typer.Option(help="The public table that the release was made with; its checksum is verified.")
     ] = None,
-    student: Annotated[str, typer.Option(help=r"As for train. \[default: best of several]")] = "auto",
+    student: Annotated[
+        str, typer.Option(help=r"As for train. \[default: best of several]", show_default=False)
+    ] = "auto",
     objective: Annotated[str, typer.Option(help="accuracy, balanced, log-loss or ordered, as for train.")] = "accuracy",
 ) -> None:
     """Train another student from RELEASE alone and write a new release.

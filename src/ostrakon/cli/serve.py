@@ -41,7 +41,7 @@ def serve(
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate chain, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key, PEM.")] = None,
 ) -> None:
-    """Label public rows for clients until the ledger says stop: a student that improves asks for what it lacks.
+    """Label public rows for clients, over HTTP, until the budget of the ledger is spent.
 
     The OpenAPI description is at /openapi.json, what all answers together promise at /v1/statement.
     """

@@ -38,6 +38,10 @@ SHORT_NAMES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+_OF_STUDENTS = ("additive", "soft-vote", "self-training", "label-spreading", "graph")
+"""Names that `ostrakon.estimators.choices.make_student` knows besides."""
+
+
 def make_estimator(name: str, **parameters: Any) -> Any:
     """An unfitted estimator from a short name ("logistic") or an import path ("sklearn.svm.SVC").
 
@@ -83,8 +87,8 @@ def _import(name: str, path: str) -> Any:
     if not module_name:
         known = ", ".join(SHORT_NAMES)
         raise InvalidInput(
-            f"There is no estimator {name!r}: give an import path such as sklearn.svm.SVC, or one of {known}."
-            + did_you_mean(name, SHORT_NAMES)
+            f"There is no estimator {name!r}: give an import path such as sklearn.svm.SVC, or one of {known}; or, for a "
+            f"student alone, one of {', '.join(_OF_STUDENTS)}." + did_you_mean(name, (*SHORT_NAMES, *_OF_STUDENTS))
         )
     try:
         factory = getattr(importlib.import_module(module_name), attribute)

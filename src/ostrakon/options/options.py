@@ -190,7 +190,7 @@ class Options(Settings):
     student: Annotated[
         Any,
         Option(
-            help="A classifier as for --teacher, or soft-vote, self-training[:NAME], label-spreading, graph. "
+            help="A classifier as for --teacher, or additive, soft-vote, self-training[:NAME], label-spreading, graph. "
             "[default: best of several]",
             panel=_LEARNING,
         ),
