@@ -87,8 +87,8 @@ def _import(name: str, path: str) -> Any:
     if not module_name:
         known = ", ".join(SHORT_NAMES)
         raise InvalidInput(
-            f"There is no estimator {name!r}: give an import path such as sklearn.svm.SVC, or one of {known}; or, for a "
-            f"student alone, one of {', '.join(_OF_STUDENTS)}." + did_you_mean(name, (*SHORT_NAMES, *_OF_STUDENTS))
+            f"There is no estimator {name!r}: give an import path such as sklearn.svm.SVC, or one of {known}; or, for "
+            f"a student alone, one of {', '.join(_OF_STUDENTS)}." + did_you_mean(name, (*SHORT_NAMES, *_OF_STUDENTS))
         )
     try:
         factory = getattr(importlib.import_module(module_name), attribute)
