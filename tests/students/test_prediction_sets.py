@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from ostrakon.students.prediction_sets import COVERAGES, UntaughtRows, in_sets, thresholds_of
+from ostrakon.students.prediction_sets import (
+    COVERAGES,
+    OF_ANSWERS,
+    PredictionSets,
+    UntaughtRows,
+    in_sets,
+    thresholds_of,
+)
 
 CELLS, CLASSES, MEMBERS = 200, 3, 5
 
@@ -99,3 +106,18 @@ def test_released_labels_are_covered():
 def test_the_label_of_a_student_is_in_its_set():
     likely = np.array([[0.5, 0.3, 0.2]])
     assert in_sets(likely, np.array([2]), 0.4).tolist() == [[True, False, True]]
+
+
+@pytest.mark.parametrize(
+    ("of", "sentence"),
+    [
+        ("private records", "It is a mean over all records: of a rare class few or none may be covered."),
+        (
+            "private users, each counted once",
+            "It is a mean over all users: of a rare class few or none may be covered.",
+        ),
+        (OF_ANSWERS, "Fewer sets may hold the right label: released labels are not always right, and rows on which"),
+    ],
+)
+def test_the_first_page_says_what_is_covered(of, sentence):
+    assert sentence in PredictionSets(thresholds={0.9: 0.2}, sizes={0.9: 1.5}, of=of).in_words()

@@ -70,10 +70,14 @@ class PredictionSets:
         )
         if self.of == OF_ANSWERS:
             right, known = "the label that was released for", "answers"
-            limits = "Released labels are not always right, and rows on which teachers disagree have none"
+            limits = (
+                "Fewer sets may hold the right label: released labels are not always right, and rows on which teachers "
+                "disagree have none"
+            )
         else:
             right, known = "the right label of", "counts"
-            limits = "It is a mean over all of them: of a rare class few or none may be covered"
+            whose = "users" if "users" in self.of else "records"
+            limits = f"It is a mean over all {whose}: of a rare class few or none may be covered"
         return (
             f"`predict_sets(rows, coverage=0.9)` gives every row a set of labels, which holds {right} at least 90% of "
             f"the {self.of}. Mean number of labels in a set: {numbers}. The coverage was estimated from held-out "
