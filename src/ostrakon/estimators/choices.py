@@ -13,11 +13,12 @@ from ostrakon.options.call import parse_call
 from ostrakon.options.options import AUTO, is_auto
 from ostrakon.students.additive import ADDITIVE
 from ostrakon.students.additive_boosting import additive_student
-from ostrakon.students.candidates import MOMENTS
+from ostrakon.students.candidates import MOMENTS, PROCESS
 from ostrakon.students.graph_model import GraphStudent
 from ostrakon.students.label_spreading import LabelSpreadingStudent
 from ostrakon.students.moment_students import MomentLogistic, MomentVote
 from ostrakon.students.noisy_counts import NoisyCountStudent, examples_for
+from ostrakon.students.process_student import GaussianProcessStudent
 from ostrakon.students.quantity_student import SUMS, QuantityRidge
 from ostrakon.students.sklearn_student import SelfTrainingStudent, SklearnStudent
 from ostrakon.students.soft_vote import SOFT_VOTE, soft_vote, takes_weights, trees
@@ -30,7 +31,7 @@ HEADS = ("kernel-ridge", "ridge", "logistic", "nearest-neighbours", "nearest-cen
 _HEAD = "head:"
 NOISY_COUNTS = "noisy-counts"
 _GRAPH, _SPREADING = "graph", "label-spreading"
-STUDENTS = frozenset((ADDITIVE, _SELF_TRAINING, NOISY_COUNTS, _GRAPH, _SPREADING, MOMENTS, SOFT_VOTE, SUMS))
+STUDENTS = frozenset((ADDITIVE, _SELF_TRAINING, NOISY_COUNTS, _GRAPH, _SPREADING, MOMENTS, PROCESS, SOFT_VOTE, SUMS))
 """Kinds of students beside estimators and networks."""
 _OF_OTHER_TARGETS = f"{SOFT_VOTE}, {ADDITIVE}, {_SPREADING} or a classifier"
 _TARGETS = {
@@ -89,6 +90,7 @@ def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, 
         - `soft-vote` or `soft-vote:NAME`: that and extra trees (or NAME), averaged;
         - `moments` or `moments:NAME`: logistic regression from the noisy sums of features by class that moment-gnmax
           releases (averaged with NAME);
+        - `gaussian-process`: the same beside a Gaussian process on these sums, the counts and the graph of public rows;
         - `sums`: ridge regression from the noisy sums of a quantity or of several labels (see `require_student`);
         - `additive`: trees of one column each, so that the log-odds add up over columns; of two classes
           `additive(increasing="age", decreasing=["income", "size"])` fixes directions for the second class;
@@ -121,6 +123,8 @@ def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, 
             return NoisyCountStudent(representation="raw", random_state=seed)
         if kind == MOMENTS:
             return MomentVote(make_student(name, seed=seed, counts=counts)) if name else MomentLogistic()
+        if choice == PROCESS:
+            return GaussianProcessStudent()
         if choice == SUMS:
             return QuantityRidge()
         if kind == SOFT_VOTE:
@@ -198,7 +202,10 @@ def require_student(choice: Any, *, target: str, sums: bool) -> None:
                 f"or of several labels, as {MOMENTS} does from sums of classes."
             )
         return
-    able = not (isinstance(student, MomentLogistic | MomentVote) or hasattr(student, "exported_network"))
+    able = not (
+        isinstance(student, GaussianProcessStudent | MomentLogistic | MomentVote)
+        or hasattr(student, "exported_network")
+    )
     if target == "quantity":
         able = able and _believes_counts(student)
     if not (sums if of_sums else able):

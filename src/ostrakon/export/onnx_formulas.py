@@ -48,19 +48,24 @@ def _cut(graph: Graph, scores: str) -> str:
 
 
 def moments(graph: Graph, model: Any, rows: str) -> Answer:
-    """`MomentLogistic`: a weight for each direction of a `MomentMap` and class."""
-    known = model.directions_
+    """`MomentLogistic`: the softmax of a linear function of directions."""
+    scores = of_directions(graph, model.directions_, model.coef_, rows)
+    return best(graph, scores), softmax(graph, scores)
+
+
+def of_directions(graph: Graph, known: MomentMap, coef: Any, rows: str) -> str:
+    """A weight for each direction of a `MomentMap` and class: (rows, classes)."""
     away = graph.add("Sub", rows, as_doubles(known.centre)[None])
     if known.axes is not None:
         away = graph.add("MatMul", away, as_doubles(known.axes))
     squares = graph.add("ReduceSum", graph.add("Mul", away, away), AXIS, keepdims=1)
     cut = graph.add("Div", away, graph.add("Max", graph.add("Sqrt", squares), float(known.radius)))
-    constant, weights, near = np.split(as_doubles(model.coef_), [1, 1 + known.linear])
+    constant, weights, near = np.split(as_doubles(coef), [1, 1 + known.linear])
     scores = graph.add("MatMul", cut, weights * known.longest)
     scores = graph.add("Add", scores, constant * known.constant)
     if known.centres is not None:
         scores = graph.add("Add", scores, graph.add("MatMul", _nearness(graph, known, rows), near * known.nearest))
-    return best(graph, scores), softmax(graph, scores)
+    return scores
 
 
 def _nearness(graph: Graph, known: MomentMap, rows: str) -> str:

@@ -23,6 +23,7 @@ from ostrakon.export.onnx_formulas import (
     majority,
     margins,
     moments,
+    of_directions,
     quantity,
     reached,
     several,
@@ -30,6 +31,7 @@ from ostrakon.export.onnx_formulas import (
 )
 from ostrakon.export.onnx_graph import AXIS, OPSET, Answer, Graph, as_doubles, best, one_hot, softmax
 from ostrakon.export.onnx_trees import forest, gradient_boosting, histogram_boosting
+from ostrakon.students import process_student
 from ostrakon.students.calibration import HALF, LEAST
 from ostrakon.students.share_student import selector
 from ostrakon.validation import InvalidInput
@@ -166,7 +168,14 @@ def _counts(graph: Graph, model: Any, rows: Any) -> Answer:
 
 
 def _spreading(graph: Graph, model: Any, rows: Any) -> Answer:
-    features = represented(graph, model.representation_, rows)
+    weight = _neighbour_weights(graph, model, represented(graph, model.representation_, rows))
+    said = graph.add("MatMul", weight, as_doubles(model.beliefs_))
+    likely = graph.add("Div", said, graph.add("ReduceSum", said, AXIS, keepdims=1))
+    return best(graph, likely), likely
+
+
+def _neighbour_weights(graph: Graph, model: Any, features: str) -> str:
+    """As `ostrakon.students.label_spreading.neighbour_weights`, of the model's pool: (rows, pool)."""
     distances = squared_distances(graph, features, model.pool_)
     near = min(model.neighbours, len(model.pool_))
     nearest = graph.add("TopK", distances, np.array([near]), outputs=2, axis=1, largest=0, sorted=1)
@@ -174,9 +183,19 @@ def _spreading(graph: Graph, model: Any, rows: Any) -> Answer:
     near_enough = graph.add("LessOrEqual", distances, graph.add("Mul", last, 1 + 1e-9))
     scale = graph.add("Max", last, 1e-24)
     weight = graph.add("Max", graph.add("Exp", graph.add("Neg", graph.add("Div", distances, scale))), 1e-6)
-    weight = graph.add("Where", near_enough, weight, 0.0)
-    said = graph.add("MatMul", weight, as_doubles(model.beliefs_))
-    likely = graph.add("Div", said, graph.add("ReduceSum", said, AXIS, keepdims=1))
+    return graph.add("Where", near_enough, weight, 0.0)
+
+
+def _process(graph: Graph, model: Any, rows: Any) -> Answer:
+    weight = _neighbour_weights(graph, model, rows)
+    smooth = graph.add("MatMul", weight, as_doubles(model.beliefs_))
+    smooth = graph.add("Div", smooth, graph.add("ReduceSum", weight, AXIS, keepdims=1))
+    line = of_directions(graph, model.linear_.directions_, model.coef_, rows)
+    values = graph.add("Max", graph.add("Add", line, smooth), process_student.LEAST)
+    values = graph.add("Mul", values, values)
+    values = graph.add("Div", values, graph.add("ReduceSum", values, AXIS, keepdims=1))
+    logistic = graph.add("Mul", moments(graph, model.linear_, rows)[1], 1 - process_student.WEIGHT)
+    likely = graph.add("Add", graph.add("Mul", values, process_student.WEIGHT), logistic)
     return best(graph, likely), likely
 
 
@@ -235,6 +254,7 @@ _WRITERS: dict[str, Callable[[Graph, Any, Any], Answer]] = {
     "CalibratedStudent": _calibrated,
     "NoisyCountStudent": _counts,
     "LabelSpreadingStudent": _spreading,
+    "GaussianProcessStudent": _process,
     "GraphStudent": _graph_student,
     "KernelOnFeatures": _kernel,
     **dict.fromkeys((*_NETWORKS, "TorchClassifier"), _torch),

@@ -25,6 +25,8 @@ from ostrakon.validation import InvalidInput, shown, whole
 _PER_RECORD = ("max_contributions", "moments")
 """Parameters of mechanisms of per-record teachers."""
 _WHERE = {"quantity": "the target is a quantity", "labels": "rows have several labels"}
+_OF_SUMS = ("moments", "gaussian-process", "MomentLogistic", "MomentVote", "GaussianProcessStudent")
+"""Students that learn from sums of features by class."""
 _NEEDS = {
     OF_QUANTITIES: "a quantity as the target: give its public range",
     OF_LABELS: "rows with several labels: give their columns, --target a,b,c, or --classes a;b;c for cells such as a;b",
@@ -34,7 +36,7 @@ _NEEDS = {
 def learns_moments(options: Options) -> bool:
     """Whether the named student learns from sums of features."""
     named = options.student if isinstance(options.student, str) else type(options.student).__name__
-    return named.partition(":")[0] in ("moments", "MomentLogistic", "MomentVote")
+    return named.partition(":")[0] in _OF_SUMS
 
 
 def per_record_mechanism(options: Options, *, classes: int = 2, images: bool = False, embedded: bool = False) -> str:

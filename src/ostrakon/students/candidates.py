@@ -15,6 +15,7 @@ from ostrakon.students.graph_model import GraphStudent
 from ostrakon.students.label_spreading import LabelSpreadingStudent
 from ostrakon.students.moment_students import MomentLogistic, MomentVote
 from ostrakon.students.noisy_counts import NoisyCountStudent, examples_for
+from ostrakon.students.process_student import GaussianProcessStudent
 from ostrakon.students.selection import Candidate
 from ostrakon.students.sklearn_student import SklearnStudent
 from ostrakon.students.soft_vote import SOFT_VOTE, soft_vote, trees
@@ -31,8 +32,8 @@ MOST_FOR_KERNELS = 2000
 MOST_FEATURES = 200
 """Features up to which boosting is tried: it takes minutes to sort hundreds, and embeddings have no axes to split."""
 MOST_TO_SPREAD = 20_000
-"""Public rows up to which labels spread beside sums of features: of 384 features so many are 61 MB."""
-MOMENTS, SPREADING = "moments", "label-spreading"
+"""Public rows up to which a Gaussian process on their graph learns: of 384 features so many are 61 MB."""
+MOMENTS, PROCESS, SPREADING = "moments", "gaussian-process", "label-spreading"
 LOGISTIC, TREES = "logistic(C=0.3)", "extra-trees"
 HIST = "hist-gradient-boosting"
 
@@ -53,8 +54,8 @@ def table_candidates(
     counts: whether they learn from noisy counts, else labels. queries: how many public rows were answered. features: of
     a row. moments: whether sums of features by class are released beside counts: what they say of all rows at once is
     then heard first. embedded: whether features are embeddings of images or texts, where a line tells classes apart:
-    the sums are then heard beside labels that spread from row to row, or alone, and trees are not tried. pool: number
-    of public rows; of many, labels do not spread beside sums, because the released student would hold all of them. Of
+    a Gaussian process then learns from sums and counts, or sums are heard alone, and trees are not tried. pool: number
+    of public rows; of many, it is not tried, because the released student would hold all of them. Of
     many answers of tables boosting is preferred, and learns which rows of a cell are of which class; of few it would
     learn their noise.
     """
@@ -75,11 +76,10 @@ def table_candidates(
         _candidate("majority", DummyClassifier(strategy="prior"), counts=counts, seed=seed, fallback=True),
     ]
     if moments and embedded:
-        spreading = next(each.student for each in found if each.name == SPREADING)
-        beside = Candidate(name=f"{MOMENTS}:{SPREADING}", student=MomentVote(spreading), mean_of=(MOMENTS, SPREADING))
+        process = Candidate(name=PROCESS, student=GaussianProcessStudent())
         others = [each for each in found if each.name.startswith(("logistic", SPREADING, "majority"))]
         spreads = pool <= MOST_TO_SPREAD and classes <= FEW_CLASSES
-        return [*([beside] if spreads else []), alone, *others]
+        return [*([process] if spreads else []), alone, *others]
     if moments:
         other = boosted if many and boosts else next(each for each in found if each.name == TREES)
         name = f"{MOMENTS}:{other.name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -99,19 +100,27 @@ class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "beliefs_")
         features = np.asarray(self.representation_.transform(X), np.float64)
         pool, beliefs = np.asarray(self.pool_, np.float64), np.asarray(self.beliefs_, np.float64)
-        near = min(self.neighbours, len(pool))
         said = np.empty((len(features), beliefs.shape[1]))
-        for at in range(0, len(features), _AT_ONCE):
-            distances = squared_distances(features[at : at + _AT_ONCE], pool)
-            last = np.partition(distances, near - 1, axis=1)[:, near - 1 : near]
-            weight = np.maximum(np.exp(-distances / np.maximum(last, 1e-24)), 1e-6)
-            noisy = np.where(distances <= last * (1 + 1e-9), weight, 0.0) @ beliefs
-            said[at : at + _AT_ONCE] = noisy / noisy.sum(axis=1, keepdims=True)
+        for at, weights in neighbour_weights(features, pool, self.neighbours):
+            noisy = weights @ beliefs
+            said[at] = noisy / noisy.sum(axis=1, keepdims=True)
         return said
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class number of every row, shape (rows,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+def neighbour_weights(
+    rows: NDArray[np.float64], pool: NDArray[np.float64], neighbours: int
+) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """Some rows after others, and their weights of the pool's, (rows, pool): above 0 of the nearest, more of nearer."""
+    near = min(neighbours, len(pool))
+    for at in range(0, len(rows), _AT_ONCE):
+        distances = squared_distances(rows[at : at + _AT_ONCE], pool)
+        last = np.partition(distances, near - 1, axis=1)[:, near - 1 : near]
+        weight = np.maximum(np.exp(-distances / np.maximum(last, 1e-24)), 1e-6)
+        yield slice(at, at + _AT_ONCE), np.where(distances <= last * (1 + 1e-9), weight, 0.0)
 
 
 def squared_distances(rows: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.float64]:

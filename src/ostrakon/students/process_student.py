@@ -1,0 +1,155 @@
+"""A Gaussian process on all that was released: sums of features, and counts whose labels spread over public rows."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.optimize import minimize
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ostrakon.features.graph import build_graph
+from ostrakon.features.moments import MomentMap
+from ostrakon.students.cells import cell_of
+from ostrakon.students.label_spreading import neighbour_weights
+from ostrakon.students.labelled import require_counts
+from ostrakon.students.moment_students import NEEDS_MOMENTS, MomentLogistic, ReleasedMoments
+from ostrakon.validation import InvalidInput
+
+FloatArray = NDArray[np.float64]
+
+_WAVES = 200
+"""Eigenvectors of the graph, the smoothest ones."""
+_STRENGTH = 0.98
+"""Share of its neighbours' belief that a row takes over in a step of the walk, which is done twice."""
+LEAST = 1e-3
+"""The least value of a class."""
+WEIGHT = 2 / 3
+"""Weight of the process beside logistic regression. This, `_STRENGTH` and the squares were chosen on SST-2, MNIST and
+Banking77: see benchmarks/README.md.
+"""
+
+
+class GaussianProcessStudent(ClassifierMixin, BaseEstimator):
+    """The mean of `MomentLogistic`, a third, and of a Gaussian process that learns sums and counts together.
+
+    neighbours: of the graph. The process is one function for each class: a constant, a linear function of the summed
+    directions, whose weights vary as these do, and a function that is smooth over the graph of public rows. Sums and
+    counts are linear in it but for Gaussian noise of known size, so what the process believes has a closed form, and so
+    has the likelihood of the release, which is maximal at the kept sizes of the three parts. If labels do not lie in
+    clusters of rows, the smooth part is nearly 0; nothing is held out for that.
+    fit_moments(X, released): X features of public rows, (rows, features). Fitted: `classes_` (all), `linear_`,
+    `coef_` (directions, classes), `beliefs_` (rows, classes) of the smooth part, `pool_`, `sizes_` of the three parts.
+    Guarantee: a function of public rows and of what was released; it costs nothing more.
+    Source: evidence for linear models, MacKay 1992; kernels of graphs, Smola and Kondor 2003.
+    """
+
+    def __init__(self, *, neighbours: int = 10) -> None:
+        self.neighbours = neighbours
+
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Refused: it learns from sums, not from labels of rows."""
+        raise InvalidInput(NEEDS_MOMENTS)
+
+    def fit_moments(self, X: Any, released: Any) -> Self:
+        """Learn from all that was released, a `ostrakon.students.selection.Released`."""
+        self.linear_ = MomentLogistic().fit_moments(X, released)
+        moments: ReleasedMoments = released.moments
+        assert isinstance(moments.directions, MomentMap)
+        features = np.asarray(X, np.float32)
+        queries, counts = require_counts(released.queries, released.counts, len(features))
+        own = cell_of(features, features[queries])
+        own[queries] = np.arange(len(queries))
+        rows = moments.directions.of_rows(X)
+        scale, lines = _scaled(rows[:, 1:] * rows[:, 1:].std(axis=0))
+        waves = _scaled(_smooth(features, self.neighbours))[1]
+        basis = np.column_stack([np.ones(len(rows)), lines, waves])
+        group = np.repeat([0, 1, 2], [1, lines.shape[1], waves.shape[1]])
+
+        weight, classes = moments.records / len(rows), counts.shape[1]
+        cells = sparse.csr_matrix((np.ones(len(own)), (own, np.arange(len(own)))), (len(queries), len(own)))
+        measured = sparse.vstack([sparse.csr_matrix(rows.T), cells]).tocsr()
+        noise = np.repeat([moments.sigma, released.sigma2], [rows.shape[1], len(queries)])
+        # A record's class varies, and so do the rows that stand for records.
+        drawn = weight * (1 - 1 / classes) / classes * np.asarray((measured @ measured.T).todense())
+        root = np.linalg.cholesky(np.diag(np.square(noise)) + drawn)
+        observed = np.vstack([moments.sums, counts])
+        observed = solve_triangular(root, observed - observed.mean(axis=1, keepdims=True), lower=True)
+        weights, self.sizes_ = _likeliest(
+            solve_triangular(root, weight * (measured @ basis), lower=True), observed, group
+        )
+
+        self.coef_ = np.empty((rows.shape[1], classes))
+        self.coef_[0] = (1 / classes + weights[0]) / moments.directions.constant
+        self.coef_[1:] = (rows[:, 1:].std(axis=0) / scale)[:, None] * weights[group == 1]
+        self.beliefs_ = waves @ weights[group == 2]
+        self.pool_ = features
+        self.classes_ = np.arange(classes)
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probabilities of all classes, (rows, classes)."""
+        check_is_fitted(self, "coef_")
+        values = self.linear_.directions_.of_rows(X) @ self.coef_
+        features, pool = np.asarray(X, np.float64), np.asarray(self.pool_, np.float64)
+        for at, weights in neighbour_weights(features, pool, self.neighbours):
+            values[at] += (weights @ self.beliefs_) / weights.sum(axis=1, keepdims=True)
+        # Noise pulls values to the middle; their squares are nearer to what labels are.
+        values = np.square(np.maximum(values, LEAST))
+        values *= WEIGHT / values.sum(axis=1, keepdims=True)
+        return values + (1 - WEIGHT) * self.linear_.predict_proba(X)
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """The likeliest class of every row, (rows,)."""
+        return self.predict_proba(X).argmax(axis=1)
+
+
+def _scaled(columns: FloatArray) -> tuple[float, FloatArray]:
+    """(scale, columns divided by it): rows then have a mean squared length of 1."""
+    scale = max(float(np.sqrt(np.square(columns).sum(axis=1).mean())), 1e-12)
+    return scale, columns / scale
+
+
+def _smooth(features: NDArray[np.float32], neighbours: int) -> FloatArray:
+    """Functions on the rows whose products are a kernel of the graph: two long walks, (rows, functions)."""
+    graph = build_graph(features, neighbours=min(neighbours, len(features) - 1))
+    root = np.sqrt(np.maximum(np.asarray(graph.weights.sum(axis=1)).ravel(), 1e-12)).astype(np.float64)
+    similar = sparse.diags(1 / root) @ graph.weights @ sparse.diags(1 / root)
+    if len(root) <= 2 * _WAVES:
+        values, vectors = np.linalg.eigh(similar.toarray())
+    else:
+        try:
+            values, vectors = eigsh(similar.tocsr(), k=_WAVES, which="LA", v0=np.ones(len(root)))
+        except ArpackNoConvergence as partial:
+            values, vectors = partial.eigenvalues, partial.eigenvectors
+    return vectors / root[:, None] * ((1 - _STRENGTH) / (1 - _STRENGTH * np.minimum(values, 1)))
+
+
+def _likeliest(basis: FloatArray, observed: FloatArray, group: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+    """Weights of the functions, (functions, classes), and sizes of the groups, at which the observed is likeliest.
+
+    basis: what a weight of 1 adds to each observed number, in standard deviations of its noise. Observed numbers sum to
+    0 over the classes.
+    """
+    product, projected, free = basis.T @ basis, basis.T @ observed, observed.shape[1] - 1
+
+    def posterior(logs: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        scale = np.exp(logs / 2)[group]
+        factor = cho_factor(np.eye(len(group)) + scale[:, None] * product * scale, lower=True)
+        right = scale[:, None] * projected
+        inner = cho_solve(factor, right)
+        known = free * (1 - np.diag(cho_solve(factor, np.eye(len(group))))) - np.square(inner).sum(axis=1)
+        loss = free * np.log(np.diag(factor[0])).sum() - (inner * right).sum() / 2
+        return float(loss), np.bincount(group, known) / 2, scale[:, None] * inner
+
+    def loss_of(logs: FloatArray) -> tuple[float, FloatArray]:
+        return posterior(logs)[:2]
+
+    start, bounds = np.full(3, np.log(0.1)), [(-14.0, 4.0)] * 3
+    logs = minimize(loss_of, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 50}).x
+    return posterior(logs)[2], np.exp(logs)
