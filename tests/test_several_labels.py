@@ -75,7 +75,7 @@ def test_few_labels_of_many_are_cheaper():
         ({"classes": None}, "classes must name the 5 labels"),
         ({"classes": "from-private"}, "classes must name the 5 labels"),
         ({"classes": ["a", "a", "c", "d", "e"]}, "each label once"),
-        ({"protect": "labels"}, "several labels need a table and public rows"),
+        ({"protect": "labels"}, "several labels need public rows"),
         (
             {"n_teachers": 10, "mechanism": LabelsGNMax(sigma2=3, max_labels=3)},
             "n_teachers cannot be chosen for labels-gnmax",

@@ -389,10 +389,10 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
                 f"classes={[f'label {at}' for at in range(min(Y.shape[1], 2))]}, got {self.classes!r}."
             )
         require_different(listed(self.classes))
-        if np.ndim(X) > 2 or isinstance(X_public, Domain) or self.protect == "labels":
+        if isinstance(X_public, Domain) or self.protect == "labels":
             raise InvalidInput(
-                "y must be one label per row for images, for described columns and where labels alone are protected: "
-                f"several labels need a table and public rows; got a y of shape {np.shape(Y)}."
+                "y must be one label per row for described columns and where labels alone are protected: several "
+                f"labels need public rows; got a y of shape {np.shape(Y)}."
             )
 
     @property

@@ -125,7 +125,7 @@ class PATERegressor(RegressorMixin, PrivateEstimator):
 
         Parameters
         ----------
-        X : array-like or frame of shape (n_rows, n_features)
+        X : array-like or frame of shape (n_rows, n_features), or images of shape (n_rows, height, width[, 3])
             Private rows.
         y : array-like of shape (n_rows,)
             The quantity of every row, finite numbers.
@@ -158,8 +158,6 @@ class PATERegressor(RegressorMixin, PrivateEstimator):
         if isinstance(X_public, Domain):
             raise InvalidInput("X_public must be public rows for a quantity, got a description of the columns.")
         given, numbers = self._checked(as_frame(X), y)
-        if np.ndim(given) > 2:
-            raise InvalidInput(f"X must be a table, with one row for each quantity, got shape {np.shape(given)}.")
         given, own = self._public_part(given, X_public)
         values = quantity.numbers(numbers)
         task = Task(

@@ -18,6 +18,8 @@ def outcome(images, taught, classes=("left", "right")):
         images=images,
         answers=SimpleNamespace(taught=np.asarray(taught)),
         classes=classes,
+        quantity=None,
+        plan=SimpleNamespace(target="classes", labels=None),
     )
 
 

@@ -14,8 +14,11 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ostrakon.data.classes import SEPARATOR
 from ostrakon.data.identity import image_digests
 from ostrakon.data.images_on_disk import Pixels, blocks_of, room, stored_arrays
+from ostrakon.data.labels import Labels
+from ostrakon.data.quantity import Quantity
 from ostrakon.validation import InvalidInput
 
 PICTURES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"))
@@ -66,16 +69,20 @@ def read_images(
     by: str | None = None,
     in_memory: bool = True,
     like: Images | None = None,
+    read_by: Quantity | Labels | None = None,
+    labelled: bool = True,
 ) -> Images:
     """Images from `path`: an array, or `Pixels` for more images than fit in memory.
 
-    in_memory: whether X is an array. like: public images, whose size and colours pictures in a folder get.
+    in_memory: whether X is an array. like: public images, whose size and colours pictures in a folder get. read_by: if
+    the target is a quantity or several labels. labelled: whether labels of arrays are read.
 
     A folder: every picture in it, sorted by name; where pictures are in subfolders, the name of the uppermost subfolder
     is the label. Pictures are turned as their EXIF data say, and put on white where they are transparent. Those of
     several sizes are resized (bicubic) to the median height and width, at most 256 pixels a side. They are grey if all
     of them are, else they have three colours. With `like`, no picture influences how another is read.
-    An .npz: the images are the array X (or x, or images), the labels y (or labels, or `target`), the users `by`.
+    An .npz: the images are the array X (or x, or images), the labels y (or labels, or `target`), the users `by`. With a
+    quantity as `read_by` labels are any numbers; with several labels also 0 and 1, with a column for each.
     An .npy: images alone. Arrays of objects are refused. A two-dimensional array has features.
 
     Raises `InvalidInput` in one sentence: no images, a picture that cannot be read, arrays
@@ -87,7 +94,7 @@ def read_images(
             raise InvalidInput(f"--by needs an .npz with an array of that name, got the folder {location}.")
         result = _folder(location, like)
     else:
-        result = _arrays(location, target, by)
+        result = _arrays(location, target, by, read_by, labelled=labelled)
     return replace(result, X=np.asarray(result.X)) if in_memory else result
 
 
@@ -281,7 +288,9 @@ def _folder(location: Path, like: Images | None) -> Images:
     )
 
 
-def _arrays(location: Path, target: str | None, by: str | None) -> Images:
+def _arrays(
+    location: Path, target: str | None, by: str | None, read_by: Quantity | Labels | None, *, labelled: bool
+) -> Images:
     try:
         result = stored_arrays(location, _X)
     except FileNotFoundError:
@@ -297,14 +306,15 @@ def _arrays(location: Path, target: str | None, by: str | None) -> Images:
         raise InvalidInput(f"The target {target!r} is not among the arrays {', '.join(result)} of {location}.")
     if by is not None and by not in result:
         raise InvalidInput(f"The array of users {by!r} is not among the arrays {', '.join(result)} of {location}.")
-    labels = _named(result, _Y if target is None else (target,))
+    labels = _named(result, _Y if target is None else (target,)) if labelled else None
     users = None if by is None else result[by]
+    if isinstance(read_by, Labels) and labels is not None and labels.ndim == 2:
+        labels = _sets(labels, location, read_by)
     for name, array in (("labels", labels), ("users", users)):
         if array is not None and array.shape != (len(X),):
             raise InvalidInput(f"{location} must have one of its {name} per image, {len(X)}, got shape {array.shape}.")
-    return Images(
-        path=location, X=_checked(X, location), labels=None if labels is None else _text(labels, location), users=users
-    )
+    text = None if labels is None else _text(labels, location, read_by)
+    return Images(path=location, X=_checked(X, location), labels=text, users=users)
 
 
 def _checked(X: NDArray[Any], location: Path) -> Any:
@@ -323,8 +333,20 @@ def _checked(X: NDArray[Any], location: Path) -> Any:
     return np.asarray(result) if X.ndim == 2 else result
 
 
-def _text(labels: NDArray[Any], location: Path) -> NDArray[Any]:
+def _sets(labels: NDArray[Any], location: Path, names: Labels) -> NDArray[Any]:
+    """A column of 0 or 1 for each label as cells such as `a;b`, which is ";" for no label."""
+    if labels.shape[1] != len(names.names) or not np.isin(labels, (0, 1)).all():
+        raise InvalidInput(
+            f"{location} must have 0 or 1 in a column for each of {len(names.names)} labels, got shape {labels.shape}."
+        )
+    known = np.array(names.names)
+    return np.array([SEPARATOR.join(known[row == 1]) or SEPARATOR for row in labels])
+
+
+def _text(labels: NDArray[Any], location: Path, read_by: Quantity | Labels | None = None) -> NDArray[Any]:
     """Labels as text, as tables have them: 7 and 7.0 are both "7"."""
+    if isinstance(read_by, Quantity) and labels.dtype.kind in "fui":
+        return np.array([repr(float(label)) for label in labels], dtype=object)
     if labels.dtype.kind == "f":
         if not np.isfinite(labels).all() or (labels != np.round(labels)).any():
             raise InvalidInput(f"{location} must have whole numbers or text as labels, got {labels.dtype}.")

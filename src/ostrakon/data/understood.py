@@ -64,9 +64,7 @@ def understood_table(
         reasons["the private table has no such column"] = list(only_public)
     if reasons:
         facts["Not used"] = "; ".join(f"{listed(names)}: {why}" for why, names in reasons.items())
-    said = _in_words(classes, classes_from) if quantity is None else f"a quantity from {quantity.in_words}"
-    if several:
-        said = f"none, one or several of {len(classes)} labels ({listed(classes)}; {classes_from})"
+    said = _in_words(classes, classes_from, quantity=quantity, several=several)
     facts["Target"] = said if several and "," in target else f"{target}: {said}"
     if by is not None:
         facts["User column"] = by
@@ -94,10 +92,17 @@ def kinds_in_words(columns: Columns) -> dict[str, str]:
 
 
 def understood_images(
-    form: str, *, classes: Sequence[str], classes_from: str, public_rows: int, protects: Protects = "records"
+    form: str,
+    *,
+    classes: Sequence[str],
+    classes_from: str,
+    public_rows: int,
+    protects: Protects = "records",
+    quantity: Quantity | None = None,
+    several: bool = False,
 ) -> Understood:
-    """How images were read. form: an image in words."""
-    facts = {"Rows": form, "Target": _in_words(classes, classes_from)}
+    """How images or texts were read. form: one of them in words. quantity, several: as of `understood_table`."""
+    facts = {"Rows": form, "Target": _in_words(classes, classes_from, quantity=quantity, several=several)}
     return Understood(facts=facts | _pool(public_rows, protects))
 
 
@@ -107,7 +112,11 @@ def _pool(rows: int, protects: Protects) -> dict[str, str]:
     return {"Protected": f"the labels of {rows:,} rows, and nothing else: their features are taken to be public"}
 
 
-def _in_words(classes: Sequence[str], classes_from: str) -> str:
+def _in_words(classes: Sequence[str], classes_from: str, *, quantity: Quantity | None, several: bool) -> str:
+    if quantity is not None:
+        return f"a quantity from {quantity.in_words}"
+    if several:
+        return f"none, one or several of {len(classes)} labels ({listed(classes)}; {classes_from})"
     return f"{len(classes)} classes ({listed(classes)}; {classes_from})"
 
 

@@ -73,7 +73,7 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
         form = RowForm.of(np.array([[0.0] * representation.features, [1.0] * representation.features]))
         representation = None
     given = _described(form, fills_gaps=onnx_features.fills_gaps(representation))
-    if form.channels is not None and isinstance(student, ReleasedStudent):
+    if form.channels is not None and isinstance(student, ReleasedStudent | ReleasedQuantity):
         given["range"] = list(form.example)
     if rows is not None:
         given["rows"] = rows

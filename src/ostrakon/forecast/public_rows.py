@@ -22,7 +22,7 @@ from ostrakon.data.task import dropped_columns
 from ostrakon.data.text_files import holds_texts, is_lines, require_pictures
 from ostrakon.features.rowwise import row_count
 from ostrakon.planning.plan import Target
-from ostrakon.run.inputs.files import refuse_private_folder, require_table, require_target
+from ostrakon.run.inputs.files import refuse_private_folder, require_target
 from ostrakon.run.inputs.images import rows_of
 from ostrakon.run.inputs.texts import open_texts, public_frame_of
 from ostrakon.validation import InvalidInput
@@ -152,17 +152,25 @@ def read_public(
     refuse_private_folder(path)
     if quantity is not None and classes is not None:
         raise InvalidInput("range cannot be given with classes: a quantity has a range.")
-    if holds_images(path) or holds_texts(path):
-        require_table(quantity=quantity, labels=labels)
     if Path(path).exists() and holds_images(path):
         require_pictures(path)
-        images = read_images(path, target=target)
-        known = None if images.labels is None else [str(label) for label in images.labels]
-        return PublicRows.named(rows_of(images), known, classes, what="label" if target is None else target)
-    if holds_texts(path) or (is_lines(path) and target is None and classes is not None):
+        images = read_images(path, target=target, read_by=quantity or labels)
+        rows, known = rows_of(images), images.labels
+    elif holds_texts(path) or (is_lines(path) and target is None and (classes is not None or quantity or labels)):
         texts = open_texts(path)
-        known = None if texts.labels is None else [str(label) for label in texts.labels]
-        return PublicRows.named(public_frame_of(texts), known, classes, what="label" if target is None else target)
+        rows, known = public_frame_of(texts), texts.labels
+    else:
+        rows, known, target = _rows_of_table(path, target, by=by, text=text, drop=drop, labels=labels)
+    if (other := PublicRows.other(rows, quantity=quantity, labels=labels)) is not None:
+        return other
+    named = None if known is None else [None if label is None else str(label) for label in known]
+    return PublicRows.named(rows, named, classes, what="label" if target is None else target)
+
+
+def _rows_of_table(
+    path: Any, target: str | None, *, by: str | None, text: bool, drop: Sequence[str], labels: Labels | None
+) -> tuple[Any, Any, str]:
+    """(public rows, their labels or None, the target in words)."""
     table = open_table(path)
     target = require_target(target)
     parts = label_columns(target, labels)
@@ -173,11 +181,8 @@ def read_public(
     if not features:
         raise InvalidInput(f"{path} has no column to learn from beside {name!r}.")
     frame = table.read(features)
-    rows = Columns.of(frame, text=text).apply(frame)
-    if (other := PublicRows.other(rows, quantity=quantity, labels=labels)) is not None:
-        return other
     known = list(table.labels(name)) if name in table.columns else None
-    return PublicRows.named(rows, known, classes, what=f"The target {name!r}")
+    return Columns.of(frame, text=text).apply(frame), known, f"The target {name!r}"
 
 
 def _column(table: Table, given: str, *, what: str) -> str:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ostrakon.features.images import as_grey_images
 from ostrakon.mechanisms import NO_ANSWER
+from ostrakon.report.charts import cell_shares
 from ostrakon.run.steps import FinishedRun
 
 STYLE = """
@@ -110,13 +111,20 @@ _PIXELS = 96
 """Larger images are shown smaller, by means over squares of pixels."""
 
 
+_RELEASED = {
+    "classes": "the label that was released for it (none: no answer). labels.csv lists them all",
+    "quantity": "the noisy mean that was released for it (none: too few records). values.csv lists them all",
+    "labels": "the label with the most noisy votes there",
+    "answers": "the labels that teachers answered with yes (none: no such answer). labels.csv lists all answers",
+}
+
+
 def gallery(outcome: FinishedRun) -> str | None:
     """The first `SHOWN` of them as an HTML figure; None where rows are not images that can be shown."""
     images = None if outcome.images is None else _shades(outcome.images[:SHOWN])
     if outcome.images is None or images is None:
         return None
-    taught = outcome.answers.taught[:SHOWN]
-    names = ["none" if label == NO_ANSWER else str(outcome.classes[label]) for label in taught]
+    names = _answers_in_words(outcome)[:SHOWN]
     tiles = [
         f'<li><span>{html.escape(name)}</span><img alt="" src="data:image/png;base64,{_png(image)}"></li>\n'
         for image, name in zip(images, names, strict=True)
@@ -124,11 +132,27 @@ def gallery(outcome: FinishedRun) -> str | None:
     asked = len(outcome.images)
     images_are = "public images" if outcome.statement.protects == "records" else "images (public, but for their labels)"
     some = f"The first {len(images)} of {asked:,}" if asked > len(images) else f"All {asked}"
+    kind = "answers" if outcome.plan.labels is not None else outcome.plan.target
     return (
-        f"<figure>\n<figcaption>{some} {images_are} that were asked about, each below the label that was released for "
-        "it (none: no answer). labels.csv lists them all.</figcaption>\n"
+        f"<figure>\n<figcaption>{some} {images_are} that were asked about, each below {_RELEASED[kind]}."
+        "</figcaption>\n"
         f'<ul class="tiles">\n{"".join(tiles)}</ul>\n</figure>\n'
     )
+
+
+def _answers_in_words(outcome: FinishedRun) -> list[str]:
+    """What was released for each row that was asked about."""
+    answers, classes = outcome.answers, [str(label) for label in outcome.classes]
+    if outcome.quantity is not None:
+        shares = cell_shares(answers, noise=float(outcome.plan.mechanism.parameters()["sigma2"]))
+        return ["none" if np.isnan(value) else f"{value:.4g}" for value in outcome.quantity.values(shares)]
+    if outcome.plan.target == "classes":
+        return ["none" if label == NO_ANSWER else classes[label] for label in answers.taught]
+    if outcome.plan.labels is None:
+        counts = np.zeros((0, 1)) if answers.counts is None else answers.counts[:, : len(classes)]
+        return [classes[label] for label in counts.argmax(axis=1)]
+    given = answers.labels.reshape(-1, outcome.plan.labels)
+    return [", ".join(np.array(classes)[row == 1]) or "none" for row in given]
 
 
 def _png(image: NDArray[np.float64]) -> str:

@@ -73,7 +73,7 @@ def task_from_files(
         In one sentence; see these functions.
     """
     if columns is not None or holds_images(private) or holds_texts(private):
-        require_table(quantity=quantity, labels=labels, consent=consent, drop=drop, described=columns is not None)
+        _require_table(other=quantity or labels, consent=consent, drop=drop, described=columns is not None)
     if columns is not None:
         require_no_pool(options.get("protect", "records"), public)
         if text or holds_images(private) or holds_texts(private):
@@ -98,11 +98,11 @@ def task_from_files(
                 "The representations text and tfidf need a table with a column of text, or a folder of texts, got "
                 f"{private}."
             )
-        return task_from_images(private, public, target=target, test=test, **options)
+        return task_from_images(private, public, target=target, test=test, read_by=quantity or labels, **options)
     if holds_texts(private):
         if names is not None:
             raise InvalidInput("--names belongs to tables without header, not to texts.")
-        return task_from_texts(private, public, target=target, test=test, **options)
+        return task_from_texts(private, public, target=target, test=test, read_by=quantity or labels, **options)
     return task_from_tables(
         private,
         public,
@@ -118,21 +118,14 @@ def task_from_files(
     )
 
 
-def require_table(
-    *,
-    quantity: Quantity | None,
-    labels: Labels | None,
-    consent: Consent | None = None,
-    drop: Sequence[str] = (),
-    described: bool = False,
+def _require_table(
+    *, other: Quantity | Labels | None, consent: Consent | None, drop: Sequence[str], described: bool
 ) -> None:
-    """Refuse what only tables with public rows have, for other files. described: whether columns are described."""
-    if quantity is not None:
-        raise InvalidInput("range belongs to tables with public rows: give a table whose target is a number.")
+    """Refuse what needs public rows, or a table with them. described: whether columns are described."""
+    if other is not None and described:
+        raise InvalidInput("columns cannot be described for a quantity or several labels: they need public rows.")
     if consent is not None:
         raise InvalidInput("consent belongs to tables with public rows: give one that has a column of levels.")
-    if labels is not None and not described:
-        raise InvalidInput("several labels belong to tables: give a table, with a column of texts if rows are texts.")
     if drop:
         where = "public rows: what columns leaves out is not read" if described else "tables with public rows"
         raise InvalidInput(f"drop belongs to {where}.")
@@ -144,7 +137,7 @@ def fingerprint_of_file(private: Any, *, by: str | None, key: bytes) -> str:
     by: the column (of tables) or array (of .npz files) with the user of every row.
     """
     if holds_images(private):
-        images = read_images(private, by=by, in_memory=False)
+        images = read_images(private, by=by, in_memory=False, labelled=False)
         return fingerprint_of_identities(records_of(images.X, images.identities), images.users, key=key)
     if holds_texts(private):
         return fingerprint_of_identities(frame_of(open_texts(private, by=by)), key=key)

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from ostrakon.data.changed_rows import refuse_changed_rows
-from ostrakon.data.classes import label_indices
 from ostrakon.data.embeddings import as_columns
 from ostrakon.data.identity import image_digests
 from ostrakon.data.images import PICTURES, Images, read_images, require_same_scale
-from ostrakon.data.understood import understood_images
+from ostrakon.data.labels import Labels
+from ostrakon.data.quantity import Quantity
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task, agreed_classes, of_protection, refuse_shared, refuse_unnamed_folders
+from ostrakon.run.inputs.targets import ReadTarget, require_labels_of
+from ostrakon.run.inputs.task import Task, of_protection, refuse_shared, refuse_unnamed_folders
 from ostrakon.statements.statement import Protects
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
@@ -36,6 +37,7 @@ def task_from_images(
     classes: Sequence[str] | str | None = None,
     protect: Protects = "records",
     allow_shared_rows: bool = False,
+    read_by: Quantity | Labels | None = None,
 ) -> Task:
     """Read and check the images of a run; private ones may exceed the memory.
 
@@ -54,6 +56,9 @@ def task_from_images(
         "labels" if the images are public and only their labels are private.
     allow_shared_rows : bool
         See `refuse_shared_rows`.
+    read_by : Quantity or Labels, optional
+        If labels are numbers in a range, or several labels, not classes: names of folders such as `4.5` or `a;b`, or an
+        array of numbers, or of 0 and 1 with a column for each label.
 
     Returns
     -------
@@ -65,15 +70,16 @@ def task_from_images(
         For what cannot be read, private images without labels, arrays of different sizes, a class that the public
         images do not have, and private images that are also given as public or for testing.
     """
-    refuse_unnamed_folders(private, public, classes, PICTURES)
-    like = None if public is None else read_images(public, target=target)
-    hidden = read_images(private, target=target, by=by, in_memory=protect == "labels", like=like)
+    if read_by is None:
+        refuse_unnamed_folders(private, public, classes, PICTURES)
+    named: Any = {"target": target, "read_by": read_by}
+    like = None if public is None else read_images(public, **named)
+    hidden = read_images(private, by=by, in_memory=protect == "labels", like=like, **named)
     if protect == "labels":
         hidden = _in_order_of_content(hidden)
     shown = hidden if like is None else like
-    tested = None if test is None else read_images(test, target=target, like=shown)
-    if hidden.labels is None:
-        raise InvalidInput(f"The private images {hidden.path} must have labels: folders of classes, or an array y.")
+    tested = None if test is None else read_images(test, like=shown, **named)
+    given = require_labels_of(hidden.labels, f"The private images {hidden.path}", read_by)
     for other, what in ((shown, "public"), (tested, "test")):
         if other is not None and other is not hidden:
             _fits(hidden, other, what)
@@ -82,33 +88,33 @@ def task_from_images(
         refuse_changed_rows(hidden.X, shown.X)
     known = None if shown is hidden else shown.labels
     where = f"the public images {shown.path}"
-    named = target if target is not None or hidden.path.is_dir() else "y"
-    labels, origin = agreed_classes(hidden.labels, known, classes, target=named, where=where)
+    called = target if target is not None or hidden.path.is_dir() else "y"
+    read = ReadTarget.of(given, known, classes, read_by=read_by, target=called, where=where)
     X_test, y_test = None, None
     if tested is not None:
-        if tested.labels is None:
-            raise InvalidInput(f"The test images {tested.path} must have labels: folders of classes, or an array y.")
-        X_test, y_test = rows_of(tested), label_indices(tested.labels, labels)
-    given = {"private": hidden, "public": None if shown is hidden else shown, "test": tested}
+        X_test = rows_of(tested)
+        y_test = read.test_rows(require_labels_of(tested.labels, f"The test images {tested.path}", read_by))
+    clipped, notes = read.outside(given)
+    files = {"private": hidden, "public": None if shown is hidden else shown, "test": tested}
     return Task(
         private=Rows(
             X=rows_of(hidden),
-            y=label_indices(hidden.labels, labels),
+            y=read.private_rows(given),
             users=hidden.users,
             protects=protect,
             identities=hidden.identities,
         ),
-        classes=labels,
         X_public=rows_of(shown),
         X_test=X_test,
         y_test=y_test,
-        classes_from=origin,
-        fingerprints={name: _fingerprint(images) for name, images in given.items() if images is not None},
+        classes_from=read.classes_from,
+        outside={} if not clipped else {"target": clipped},
+        fingerprints={name: _fingerprint(images) for name, images in files.items() if images is not None},
         rows=_in_words(shown),
-        understood=understood_images(
-            _in_words(shown), classes=labels, classes_from=origin, public_rows=len(shown.X), protects=protect
+        understood=dataclasses.replace(
+            read.in_words(_in_words(shown), public_rows=len(shown.X), protects=protect), notes=notes
         ),
-        **of_protection(protect),
+        **{**read.of_task, **of_protection(protect)},
     )
 
 

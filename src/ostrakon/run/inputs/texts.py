@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ostrakon.data.classes import label_indices
 from ostrakon.data.columns import is_text
+from ostrakon.data.labels import Labels
+from ostrakon.data.quantity import Quantity
 from ostrakon.data.task import FEWEST_PUBLIC_ROWS
 from ostrakon.data.text_files import SUFFIXES, Texts, read_texts, require_apart
-from ostrakon.data.understood import understood_images
 from ostrakon.export.loader import read_word
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task, agreed_classes, of_protection, refuse_shared, refuse_unnamed_folders
+from ostrakon.run.inputs.targets import ReadTarget, require_labels_of
+from ostrakon.run.inputs.task import Task, of_protection, refuse_shared, refuse_unnamed_folders
 from ostrakon.statements.statement import Protects
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
@@ -38,6 +39,7 @@ def task_from_texts(
     classes: Sequence[str] | str | None = None,
     protect: Protects = "records",
     allow_shared_rows: bool = False,
+    read_by: Quantity | Labels | None = None,
 ) -> Task:
     """Read and check the texts of a run, all of them into memory (see `ostrakon.data.text_files.read_texts`).
 
@@ -60,6 +62,8 @@ def task_from_texts(
         "labels" if the texts are public and only their classes are private.
     allow_shared_rows : bool
         See `refuse_shared_rows`.
+    read_by : Quantity or Labels, optional
+        If the names of folders are numbers in a range, or sets of labels such as `a;b`, not classes.
 
     Returns
     -------
@@ -71,7 +75,8 @@ def task_from_texts(
         For what cannot be read, texts without classes, a class that the public texts do not have, fewer than five
         public texts, public texts that are not free text, and texts that are in two folders.
     """
-    refuse_unnamed_folders(private, public, classes, SUFFIXES)
+    if read_by is None:
+        refuse_unnamed_folders(private, public, classes, SUFFIXES)
     hidden = open_texts(private, by=by)
     if protect == "labels":
         hidden = _in_order_of_content(hidden)
@@ -86,31 +91,33 @@ def task_from_texts(
     if public is not None and not allow_shared_rows:
         refuse_shared(_digests(hidden), _digests(shown))
     known = None if shown is hidden else shown.labels
-    where = f"the public texts {shown.path}"
-    labels, origin = agreed_classes(_labels(hidden, "private"), known, classes, target=target, where=where)
+    where, given = f"the public texts {shown.path}", _labels(hidden, "private", read_by)
+    read = ReadTarget.of(given, known, classes, read_by=read_by, target=target, where=where)
     X_public = public_frame_of(shown)
     X_test, y_test = None, None
     if tested is not None:
-        X_test, y_test = frame_of(tested), label_indices(_labels(tested, "test"), labels)
+        X_test, y_test = frame_of(tested), read.test_rows(_labels(tested, "test", read_by))
+    clipped, notes = read.outside(given)
     return Task(
-        private=Rows(X=frame_of(hidden), y=label_indices(hidden.labels, labels), protects=protect),
-        classes=labels,
+        private=Rows(X=frame_of(hidden), y=read.private_rows(given), protects=protect),
         X_public=X_public,
         X_test=X_test,
         y_test=y_test,
-        classes_from=origin,
+        classes_from=read.classes_from,
+        outside={} if not clipped else {"target": clipped},
         fingerprints={
             name: _fingerprint(texts) for name, texts in {"private": hidden, **others}.items() if texts is not None
         },
         rows=_FORM,
         kinds={COLUMN: "text"},
         understood=replace(
-            understood_images(
-                _FORM, classes=labels, classes_from=origin, public_rows=len(shown.texts), protects=protect
+            read.in_words(_FORM, public_rows=len(shown.texts), protects=protect),
+            notes=(
+                *(_left_out(texts) for texts in (hidden, *others.values()) if texts is not None and texts.others),
+                *notes,
             ),
-            notes=tuple(_left_out(texts) for texts in (hidden, *others.values()) if texts is not None and texts.others),
         ),
-        **of_protection(protect),
+        **{**read.of_task, **of_protection(protect)},
     )
 
 
@@ -132,10 +139,8 @@ def public_frame_of(texts: Texts) -> pd.DataFrame:
     return frame
 
 
-def _labels(texts: Texts, what: str) -> Any:
-    if texts.labels is None:
-        raise InvalidInput(f"The {what} texts {texts.path} must have labels: a folder of files for every class.")
-    return texts.labels
+def _labels(texts: Texts, what: str, read_by: Quantity | Labels | None) -> Any:
+    return require_labels_of(texts.labels, f"The {what} texts {texts.path}", read_by)
 
 
 def _require_free_text(shown: Texts, frame: pd.DataFrame) -> None:

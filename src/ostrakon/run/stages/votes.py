@@ -157,7 +157,8 @@ def trained(
     engine: str = LOCAL,
 ) -> Any:
     """The plan's teachers, each trained on its shard, or read from the store. Private. Arguments as of `collect`."""
-    choice = default_teacher(view.name) if is_auto(options.teacher) else options.teacher
+    default = default_teacher(view.name if plan.labels is None else "table")
+    choice = default if is_auto(options.teacher) else options.teacher
     # Features are private: not left in folders of a worker's own.
     near = folder.with_name("features") if isinstance(folder, Path) else None
     transform = transform_of(view, near)

@@ -1,0 +1,89 @@
+"""The target of pictures and texts: labels as text, by which rows have a class, a quantity or several labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ostrakon.data.classes import CLASSES_FROM, label_indices
+from ostrakon.data.labels import Labels
+from ostrakon.data.quantity import Quantity
+from ostrakon.data.understood import Understood, understood_images
+from ostrakon.run.inputs.task import agreed_classes, of_labels, of_quantity
+from ostrakon.statements.statement import Protects
+from ostrakon.validation import InvalidInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadTarget:
+    """How labels become numbers.
+
+    read_by: the range of a quantity, or several labels; None for classes. classes, classes_from: as of `Task`.
+    """
+
+    read_by: Quantity | Labels | None
+    classes: tuple[str, ...]
+    classes_from: str
+
+    @classmethod
+    def of(
+        cls,
+        private: NDArray[Any],
+        public: NDArray[Any] | None,
+        classes: Sequence[str] | str | None,
+        *,
+        read_by: Quantity | Labels | None,
+        target: str | None,
+        where: str,
+    ) -> ReadTarget:
+        """Of labels of private and of public rows, which tell the classes. Arguments as of `agreed_classes`."""
+        if read_by is None:
+            names, origin = agreed_classes(private, public, classes, target=target, where=where)
+            return cls(read_by=None, classes=names, classes_from=origin)
+        names = read_by.names if isinstance(read_by, Labels) else ()
+        return cls(read_by=read_by, classes=names, classes_from=CLASSES_FROM["user"])
+
+    @property
+    def of_task(self) -> dict[str, Any]:
+        """The fields of a `Task` on its target."""
+        if isinstance(self.read_by, Quantity):
+            return of_quantity(self.read_by)
+        return {"classes": self.classes} if self.read_by is None else of_labels(self.read_by)
+
+    def in_words(self, form: str, *, public_rows: int, protects: Protects) -> Understood:
+        """How images or texts were read (`understood_images`)."""
+        quantity = self.read_by if isinstance(self.read_by, Quantity) else None
+        several = isinstance(self.read_by, Labels)
+        known: Any = {"classes": self.classes, "classes_from": self.classes_from, "protects": protects}
+        return understood_images(form, **known, public_rows=public_rows, quantity=quantity, several=several)
+
+    def private_rows(self, labels: NDArray[Any]) -> NDArray[np.int64]:
+        """What teachers learn from: class numbers, whole steps of the range, or 0 and 1 for every label."""
+        if isinstance(self.read_by, Quantity):
+            return self.read_by.steps(labels)
+        return label_indices(labels, self.classes) if self.read_by is None else self.read_by.indicators(labels)
+
+    def test_rows(self, labels: NDArray[Any]) -> NDArray[Any]:
+        """What is right: as `private_rows`, and of a quantity its values."""
+        return self.read_by.numbers(labels) if isinstance(self.read_by, Quantity) else self.private_rows(labels)
+
+    def outside(self, labels: NDArray[Any]) -> tuple[float, tuple[str, ...]]:
+        """(the share of private values outside the range, a sentence on it for the trusted side, if there are any)."""
+        if not isinstance(self.read_by, Quantity):
+            return 0.0, ()
+        values = self.read_by.numbers(labels)
+        share = float(((values < self.read_by.low) | (values > self.read_by.high)).mean())
+        return share, self.read_by.clipped_in_words(share)
+
+
+def require_labels_of(labels: Any, what: str, read_by: Quantity | Labels | None) -> Any:
+    """The labels of pictures or texts. Errors: `InvalidInput` where there are none. what: names them."""
+    if labels is None:
+        named = "class" if read_by is None else "set of labels, such as a;b"
+        named = "value, such as 4.5" if isinstance(read_by, Quantity) else named
+        raise InvalidInput(f"{what} must have labels: a folder for every {named}, or (of arrays) an array y.")
+    return labels
