@@ -130,6 +130,23 @@ def test_a_student_of_labels_without_probabilities_of_its_own_is_calibrated():
     assert losses[1] < 0.6 * losses[0]
 
 
+def test_labels_of_most_teachers_do_not_sharpen_probabilities():
+    # The class of a row varies, but most teachers agree on the likelier one, and that is what is released.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 2))
+    likely = 1 / (1 + np.exp(-1.5 * X[:, 0]))
+    y = (rng.random(1500) < likely).astype(int)
+    released = Released(queries=np.arange(600), counts=np.eye(2)[(likely[:600] > 0.5).astype(int)])
+    learning = SimpleNamespace(objective="accuracy", rows=lambda chosen: X)
+    students = [Candidate(name="timid", student=SklearnStudent(LogisticRegression(C=0.01)))]
+    selection = select(students, X, X, released)
+    sharper = temperature_of(selection.likely, selection.own, released)
+    likely = calibrated(selection, released, learning).student.predict_proba(X[600:])
+    np.testing.assert_array_equal(likely, selection.student.predict_proba(X[600:]))
+    assert sharper < 0.5
+    assert log_loss(y[600:], likely) < log_loss(y[600:], tempered(likely, sharper, np.zeros(2))) - 0.1
+
+
 def test_shares_come_from_the_sums_where_there_are_any():
     counts = np.tile([80.0, 20.0], (10, 1))
     released = Released(queries=np.arange(10), counts=counts, sigma2=4.0)

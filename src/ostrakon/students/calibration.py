@@ -128,8 +128,8 @@ def tempered(likely: FloatArray, temperature: float, offsets: FloatArray) -> Flo
     return probabilities
 
 
-def temperature_of(likely: FloatArray, own: IntArray, released: Released) -> float:
-    """The temperature of held-out probabilities of public rows, 1 unless another is clearly better.
+def temperature_of(likely: FloatArray, own: IntArray, released: Released, *, least: float = 0.0) -> float:
+    """The temperature of held-out probabilities of public rows, 1 unless another above `least` is clearly better.
 
     likely: (rows, classes), NaN of rows that were not held out; rows of one cell are held out together. own: the cell
     of each row, an index into the released counts, (rows,), below 0 for none.
@@ -145,7 +145,7 @@ def temperature_of(likely: FloatArray, own: IntArray, released: Released) -> flo
         return np.log(np.maximum(mean @ tempered(likely, temperature, none), 1e-6))
 
     plain, best, most = of_cells(1.0), 1.0, 0.0
-    for temperature in _TEMPERATURES.tolist():
+    for temperature in _TEMPERATURES[_TEMPERATURES > least].tolist():
         change = of_cells(temperature) - plain
         gains = (released.counts * change).sum(axis=1)
         gained = float(gains.sum())

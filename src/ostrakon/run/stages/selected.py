@@ -54,7 +54,11 @@ def calibrated(selection: Selection, released: Released, learning: Learning) -> 
     student, likely, own = selection.student, selection.likely, selection.own
     if not hasattr(student, "predict_proba"):
         return selection
-    temperature = 1.0 if likely is None or own is None else temperature_of(likely, own, released)
+    # Released labels are those of most teachers, and often of clear rows alone: they do not show how often the class of
+    # a row varies, and probabilities that are sharpened by them are too sure.
+    inner = next((getattr(student, name) for name in ("estimator_", "machine_") if hasattr(student, name)), student)
+    least = 1.0 if released.sigma2 is None and hasattr(inner, "predict_proba") else 0.0
+    temperature = 1.0 if likely is None or own is None else temperature_of(likely, own, released, least=least)
     known = np.asarray(student.classes_, np.int64)
     offsets, weights = np.zeros(len(known)), None
     if learning.objective in OF_COUNTS:
