@@ -145,7 +145,7 @@ def temperature_of(likely: FloatArray, own: IntArray, released: Released, *, lea
         return np.log(np.maximum(mean @ tempered(likely, temperature, none), 1e-6))
 
     plain, best, most = of_cells(1.0), 1.0, 0.0
-    for temperature in _TEMPERATURES[_TEMPERATURES > least].tolist():
+    for temperature in _TEMPERATURES[least < _TEMPERATURES].tolist():
         change = of_cells(temperature) - plain
         gains = (released.counts * change).sum(axis=1)
         gained = float(gains.sum())
