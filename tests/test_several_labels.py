@@ -82,10 +82,10 @@ def test_few_labels_of_many_are_cheaper():
         ),
         (
             {"student": "moments"},
-            "student must be auto, sums, soft-vote, .* where rows have several labels, got 'moments'",
+            "student must be auto, sums, soft-vote, .* if rows have several labels, got 'moments'",
         ),
-        ({"mechanism": "moment-gnmax"}, "mechanism must be labels-gnmax where rows have several labels"),
-        ({"objective": "balanced"}, "objective must be accuracy where rows have several labels"),
+        ({"mechanism": "moment-gnmax"}, "mechanism must be labels-gnmax if rows have several labels"),
+        ({"objective": "balanced"}, "objective must be accuracy if rows have several labels"),
     ],
 )
 def test_what_does_not_fit_is_refused(changes, told):

@@ -391,7 +391,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         require_different(listed(self.classes))
         if isinstance(X_public, Domain) or self.protect == "labels":
             raise InvalidInput(
-                "y must be one label per row for described columns and where labels alone are protected: several "
+                "y must be one label per row for described columns and if only labels are protected: several "
                 f"labels need public rows; got a y of shape {np.shape(Y)}."
             )
 

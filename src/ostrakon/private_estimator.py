@@ -99,8 +99,7 @@ class PrivateEstimator(BaseEstimator):
         only_labels = self.protect == "labels"
         if only_labels and X_public is not None:
             raise InvalidInput(
-                "X_public cannot be given where labels alone are protected: the rows of X are public, and are asked "
-                "about."
+                "X_public cannot be given if only labels are protected: the rows of X are public, and are asked about."
             )
         if X_public is None and not only_labels:
             raise InvalidInput(

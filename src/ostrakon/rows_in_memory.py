@@ -175,7 +175,7 @@ def require_apart(private: Any, public: Any) -> None:
 
 
 def refuse_column_of_users(private: Any, users: Any) -> None:
-    """Refuse a table with a column that says whose a row is: it would be learned from, and its public values released.
+    """Refuse a table with a column of users: it would be learned from, and its public values released.
 
     users: the user of every row, or None.
     """
@@ -186,8 +186,8 @@ def refuse_column_of_users(private: Any, users: Any) -> None:
         column = frame.iloc[:, at]
         if all(_same(column.iloc[:rows], users[:rows]) for rows in (_FIRST, len(users))):
             raise InvalidInput(
-                f"The column {name!r} of X says whose a row is, as users does, and cannot be learned from: leave it "
-                "out of X and X_public."
+                f"The column {name!r} of X names the user of each row, as users does, and cannot be learned from: "
+                "leave it out of X and X_public."
             )
 
 

@@ -63,7 +63,7 @@ def test_a_column_that_is_users_is_refused() -> None:
     for rows, name in ((X, "Patient Id"), (X.to_numpy(), 1), (X.astype({"Patient Id": str}), "Patient Id")):
         pool = U.astype({"Patient Id": rows["Patient Id"].dtype}) if hasattr(rows, "columns") else U.to_numpy()
         with pytest.raises(
-            InvalidInput, match=f"column {name!r} of X says whose a row is.*leave it out of X and X_pub"
+            InvalidInput, match=f"column {name!r} of X names the user of each row.*leave it out of X and X_pub"
         ):
             model.fit(rows, private["ill"], X_public=pool, users=X["Patient Id"])
 

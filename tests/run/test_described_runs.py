@@ -287,7 +287,7 @@ def test_options_of_public_rows_and_of_trained_teachers_are_refused(files, asked
 
 
 def test_an_engine_has_no_work(files):
-    with pytest.raises(InvalidInput, match="engine cannot be used where columns are described"):
+    with pytest.raises(InvalidInput, match="engine cannot be used if columns are described"):
         run(files / "run", task_of(files), RECIPE, engine="dask:127.0.0.1:1")
     assert not (files / "run" / "private" / "plan.json").exists()
 
@@ -303,7 +303,7 @@ def test_too_few_records_are_refused_with_what_would_do(files):
 def test_what_cannot_be_described_is_refused(files, tmp_path):
     with pytest.raises(InvalidInput, match="columns must be described, or public rows given: got both"):
         Files(private="a.csv", public="b.csv", columns="c.toml")
-    with pytest.raises(InvalidInput, match="columns cannot be described where labels alone are protected"):
+    with pytest.raises(InvalidInput, match="columns cannot be described if only labels are protected"):
         Files(private="a.csv", protect="labels", columns="c.toml")
     with pytest.raises(InvalidInput, match="or, for a table, --columns FILE"):
         Files(private="a.csv")
@@ -318,7 +318,7 @@ def test_what_cannot_be_described_is_refused(files, tmp_path):
     with pytest.raises(InvalidInput, match="must be no features, and two columns, got 'ill' twice"):
         task_of(files)
     (files / "columns.toml").write_text(TOML)
-    with pytest.raises(InvalidInput, match="A run can be audited by canaries where public rows are given"):
+    with pytest.raises(InvalidInput, match="A run can be audited by canaries if public rows are given"):
         audit_run(tmp_path / "audit", task_of(files), RECIPE, rng=np.random.default_rng(0))
 
 

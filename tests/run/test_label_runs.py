@@ -419,7 +419,7 @@ def test_a_pool_is_refused_beside_labels_and_asked_for_beside_records(tmp_path):
         lambda: task_from_files(path, path, target="ill", protect="labels", classes="from-private"),
         lambda: PATEClassifier(classes="from-private", protect="labels").fit(X, ROWS.y, X_public=X),
     ):
-        with pytest.raises(InvalidInput, match="cannot be given where labels alone are protected"):
+        with pytest.raises(InvalidInput, match="cannot be given if only labels are protected"):
             made()
     for made in (lambda: Files(private=str(path)), lambda: task_from_files(path, target="ill", classes="from-private")):
         with pytest.raises(InvalidInput, match="public must be given"):

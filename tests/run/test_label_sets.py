@@ -127,10 +127,10 @@ def test_a_record_moves_its_own_contribution_alone(files, tmp_path):
         ({"target": "old,big,nothing"}, "The target column 'nothing' is not in"),
         ({"classes": "a,b"}, "classes cannot be given with several columns in target"),
         ({"range": "0,1"}, "range cannot be given for several labels"),
-        ({"protect": "labels", "public": None}, "several labels cannot be learned where labels alone are protected"),
+        ({"protect": "labels", "public": None}, "several labels cannot be learned if only labels are protected"),
         ({"target": "kind", "classes": "a;b", "drop": "who,old,big,odd"}, "the label is not among the labels a, b"),
         ({"teachers": 10, "mechanism": "labels-gnmax"}, "teachers cannot be chosen for labels-gnmax"),
-        ({"student": "moments"}, "where rows have several labels, got 'moments'"),
+        ({"student": "moments"}, "if rows have several labels, got 'moments'"),
         ({"max_labels": 4}, "max_labels must be at most 3, the number of labels, got 4"),
     ],
 )

@@ -181,15 +181,15 @@ def test_in_python(model, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"objective": "balanced"}, "objective must be accuracy where rows have several labels"),
+        ({"objective": "balanced"}, "objective must be accuracy if rows have several labels"),
         (
             {"student": "sums"},
-            "student must be auto, soft-vote, additive, .* where rows have several labels, got 'sums'",
+            "student must be auto, soft-vote, additive, .* if rows have several labels, got 'sums'",
         ),
         ({"student": "moments"}, "student must be auto, soft-vote"),
         ({"smooth": True}, "smooth must be False"),
         ({"guarantee": "gate"}, "guarantee must be worst-case"),
-        ({"mechanism": "interactive-gnmax"}, "cannot be used where rows have several labels"),
+        ({"mechanism": "interactive-gnmax"}, "cannot be used if rows have several labels"),
         ({"queries": 500}, "queries must be at most 400"),
     ],
 )

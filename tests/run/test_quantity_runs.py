@@ -116,13 +116,13 @@ def _queries(folder):
         ({"range": "45,5"}, "range must be two numbers, the lower one first, got 45 and 5."),
         ({"range": "5"}, "range must be two numbers, LOW,HIGH, such as 0,50, got '5'."),
         ({"classes": "a,b"}, "range cannot be given with classes"),
-        ({"protect": "labels", "public": None}, "range cannot be given where labels alone are protected"),
+        ({"protect": "labels", "public": None}, "range cannot be given if only labels are protected"),
         (
             {"target": "kind", "drop": "price"},
             "it is not a number with a decimal point in 3000 of 3000",
         ),
-        ({"mechanism": "gnmax"}, "mechanism must be quantity-gnmax where the target is a quantity"),
-        ({"student": "ridge"}, "where the target is a quantity, got 'ridge'"),
+        ({"mechanism": "gnmax"}, "mechanism must be quantity-gnmax if the target is a quantity"),
+        ({"student": "ridge"}, "if the target is a quantity, got 'ridge'"),
         ({"teachers": 10}, "teachers cannot be chosen for quantity-gnmax"),
         ({"range": None}, "for a quantity give its public range, --range LOW,HIGH"),
         (

@@ -110,12 +110,12 @@ def test_another_student_adds_nothing(releases, tmp_path, name, student):
 @pytest.mark.parametrize(
     ("name", "given", "sentence"),
     [
-        ("quantity", {"student": "ridge"}, "where the target is a quantity, got 'ridge'"),
-        ("quantity", {"student": "self-training"}, "where the target is a quantity, got 'self-training'"),
+        ("quantity", {"student": "ridge"}, "if the target is a quantity, got 'ridge'"),
+        ("quantity", {"student": "self-training"}, "if the target is a quantity, got 'self-training'"),
         ("quantity", {"student": "moments"}, "student must be auto, sums, soft-vote, additive, label-spreading"),
-        ("quantity", {"objective": "balanced"}, "objective must be accuracy where the target is a quantity"),
-        ("votes", {"student": "cnn"}, "where rows have several labels, got 'cnn'"),
-        ("votes", {"objective": "ordered"}, "objective must be accuracy where rows have several labels"),
+        ("quantity", {"objective": "balanced"}, "objective must be accuracy if the target is a quantity"),
+        ("votes", {"student": "cnn"}, "if rows have several labels, got 'cnn'"),
+        ("votes", {"objective": "ordered"}, "objective must be accuracy if rows have several labels"),
         ("teachers", {"student": "sums"}, "student must be auto, soft-vote, .* got 'sums'"),
     ],
 )
@@ -131,6 +131,6 @@ def test_a_release_of_classes_has_no_sums_for_that_student(tmp_path):
     rows.to_csv(tmp_path / "private.csv", index=False)
     people(200, 1)[COLUMNS].to_csv(tmp_path / "public.csv", index=False)
     files = {"private": tmp_path / "private.csv", "public": tmp_path / "public.csv", "out": tmp_path / "run"}
-    with pytest.raises(InvalidInput, match="another one than sums where rows have one class"):
+    with pytest.raises(InvalidInput, match="another one than sums if rows have one class"):
         ostrakon.train(**files, target="old", classes="0,1", student="sums", **ASKED)
     assert not (tmp_path / "run" / "release").exists()

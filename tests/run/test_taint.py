@@ -139,7 +139,7 @@ ROWS = [
         slow=True,
     ),
     Row(input="several labels", options={"teachers": 8, "mechanism": GNMAX, "queries": 6, "delta": 1e-4}),
-    # Where labels alone are protected the features are public: they are equal, and labels differ.
+    # If only labels are protected the features are public: they are equal, and labels differ.
     Row(input="labels", options=per_record()),
     Row(input="labels", options=trained(GNMAX)),
     # Images.

@@ -172,7 +172,7 @@ class Wrong(LogisticRegression):
 def test_a_student_that_is_not_better_than_the_majority_says_so():
     for mechanism, options, advice in (
         (None, {}, "--objective balanced"),
-        (GNMax(sigma2=3), {"n_teachers": 20}, "the default, where every record is a teacher"),
+        (GNMax(sigma2=3), {"n_teachers": 20}, "the default, if every record is a teacher"),
     ):
         (remark,) = fitted(Wrong(), mechanism=mechanism, queries=20, **options).statement_.remarks
         assert remark.startswith("Warning: the held-out released ")

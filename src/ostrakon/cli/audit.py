@@ -60,7 +60,7 @@ def audit(
 ) -> None:
     """Certify a lower bound on a mechanism's epsilon from its samples on neighbouring votes, beside its claim.
 
-    Do its answers follow its law, and does the law keep the claim? With --run, where every record is a teacher: do the
+    Do its answers follow its law, and does the law keep the claim? With --run, if every record is a teacher: do the
     run again with canaries, made-up records with random labels, in a copy of its private data, and guess them from the
     release. Where teachers are trained: poison them all but one, so that one record decides, and aggregate again
     and again.

@@ -51,7 +51,7 @@ def open_account(
         ),
     ] = "replace",
     private: Annotated[Path | None, typer.Option(help="Bind the account to these data.")] = None,
-    by: Annotated[str | None, typer.Option(help="The column that says whose a row is.")] = None,
+    by: Annotated[str | None, typer.Option(help="The column that names the user of each row.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Open an account: its cap stays what it is for ever. Of one that is open, bind it to data that have grown."""
@@ -168,7 +168,9 @@ def export(
 def _require_unit(unit: str, name: str, by: str | None) -> None:
     """Refuse data whose fingerprint would be of the other unit: no run on the account would find them."""
     if unit == "user" and by is None:
-        raise InvalidInput(f"--by COLUMN must be given: the account {name!r} is of users; it says whose a row is.")
+        raise InvalidInput(
+            f"--by COLUMN must be given: the account {name!r} is of users; it names the user of each row."
+        )
     if unit == "record" and by is not None:
         raise InvalidInput(f"--by must not be given: the account {name!r} is of records; open one with --unit user.")
 

@@ -52,7 +52,7 @@ def plan(
     public: Annotated[Path, typer.Option(help="Public table, images or texts; with labels, runs are rehearsed on it.")],
     records: Annotated[int, typer.Option(help="How many private records there will be; with --by, users.")],
     target: Targets = None,
-    by: Annotated[str | None, typer.Option(help="The column that says whose a row is: protects users.")] = None,
+    by: Annotated[str | None, typer.Option(help="The column of users, who are then protected.")] = None,
     classes: Classes = None,
     range: Annotated[str | None, typer.Option(help="The target is a quantity in this public range, LOW,HIGH.")] = None,
     drop: Annotated[str | None, typer.Option(help="Columns to leave out, as a,b (of tables).")] = None,

@@ -122,7 +122,7 @@ def join(
     folder: Folder,
     *,
     private: Annotated[Path, typer.Option(help="This owner's table (CSV, Parquet).")],
-    by: Annotated[str, typer.Option(help="The column that says whose a row is: protects people.")],
+    by: Annotated[str, typer.Option(help="The column of people, who are then protected.")],
     owner: Annotated[str, typer.Option(help="Who joins: a name in the study.")],
     keep: Annotated[
         Path | None, typer.Option(help=r"This owner's own folder. \[default: STUDY-OWNER beside the study]")

@@ -64,7 +64,7 @@ AS_TEXT = "text; "
 EITHER = "; its commas may set thousands apart or be decimal ones, which no other column tells"
 EITHER_ORDER = "; day and month may be in either order, which no other column tells"
 IDENTIFIER = (
-    "a different whole number in every public row, as identifiers are; give --by if it says whose a row is, and "
+    "a different whole number in every public row, as identifiers are; give --by if it names the user of each row, and "
     "another name if it is a quantity"
 )
 NUMBERED = "the number of the row in the public table"

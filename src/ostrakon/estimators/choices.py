@@ -198,7 +198,7 @@ def require_student(choice: Any, *, target: str, sums: bool) -> None:
     if target == "classes":
         if of_sums:
             raise InvalidInput(
-                f"student must be another one than {SUMS} where rows have one class: it learns from sums of a quantity "
+                f"student must be another one than {SUMS} if rows have one class: it learns from sums of a quantity "
                 f"or of several labels, as {MOMENTS} does from sums of classes."
             )
         return
@@ -209,11 +209,9 @@ def require_student(choice: Any, *, target: str, sums: bool) -> None:
     if target == "quantity":
         able = able and _believes_counts(student)
     if not (sums if of_sums else able):
-        where, others = _TARGETS[target]
+        when, others = _TARGETS[target]
         given = choice if isinstance(choice, str) else type(choice).__name__
-        raise InvalidInput(
-            f"student must be {f'{AUTO}, {SUMS}' if sums else AUTO}, {others} where {where}, got {given!r}."
-        )
+        raise InvalidInput(f"student must be {f'{AUTO}, {SUMS}' if sums else AUTO}, {others} if {when}, got {given!r}.")
 
 
 def _believes_counts(student: Any) -> bool:

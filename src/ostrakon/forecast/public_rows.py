@@ -141,7 +141,7 @@ def read_public(
 ) -> PublicRows:
     """The public table, images or texts in a file or folder; the target column may be there, or not.
 
-    text: whether free text is read from a table. by: the column that says whose a row is; where it is there, nothing is
+    text: whether free text is read from a table. by: the column of users; where it is there, nothing is
     learned from it. drop: columns to leave out. quantity, labels: of a target that is a number, or of rows that may
     have several labels. A .txt file is one of a text a line where `classes` are given and no target is: a table needs
     one.

@@ -101,7 +101,7 @@ class Files(Settings):
     ] = None
     by: Annotated[
         str | None,
-        Option(help="The column that says whose a row is: protects users.", panel=_DATA, from_toml=_as_text),
+        Option(help="The column of users, who are then protected.", panel=_DATA, from_toml=_as_text),
     ] = None
     test: Annotated[
         str | None, Option(help="Labelled rows to measure the student on.", panel=_DATA, check=_location)
@@ -161,9 +161,9 @@ class Files(Settings):
                 name = "several labels" if other == "labels" else other
                 raise InvalidInput(f"consent cannot be given with {name}: it is for classes, with public rows.")
             if self.protect == "labels":
-                raise InvalidInput("consent cannot be given where labels alone are protected: it is for whole records.")
+                raise InvalidInput("consent cannot be given if only labels are protected: it is for whole records.")
         if self.range is not None and self.protect == "labels":
-            raise InvalidInput("range cannot be given where labels alone are protected: a quantity protects records.")
+            raise InvalidInput("range cannot be given if only labels are protected: a quantity protects records.")
         if self.allow_shared_rows and self.public is None:
             raise InvalidInput("allow_shared_rows needs public data: without it no row is in both.")
 
@@ -180,7 +180,7 @@ class Files(Settings):
                 raise InvalidInput(f"{other} cannot be given for several labels, which need 0 or 1, and public rows.")
         if self.protect == "labels":
             raise InvalidInput(
-                "several labels cannot be learned where labels alone are protected: give public rows, and protect "
+                "several labels cannot be learned if only labels are protected: give public rows, and protect "
                 "records, or one target for each run."
             )
 

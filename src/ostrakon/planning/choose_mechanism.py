@@ -82,14 +82,14 @@ def choose_mechanism(options: Options, *, classes: int, images: bool, embedded: 
         )
     if options.objective in OF_COUNTS and (images or not find(name).releases_counts):
         raise InvalidInput(
-            f"objective must be {ACCURACY} or {ORDERED} where students learn from images or from labels alone, got "
+            f"objective must be {ACCURACY} or {ORDERED} if students learn from images or only from labels, got "
             f"{options.objective!r}: the others need noisy counts, which {DEFAULT_MECHANISM} releases, and features."
         )
     return name
 
 
 def asks_teachers(options: Options) -> bool:
-    """Whether options need trained teachers where rows have several labels: of teachers, or of their mechanisms."""
+    """Whether options need trained teachers if rows have several labels: of teachers, or of their mechanisms."""
     if options.mechanism != AUTO:
         return not find(options.mechanism).per_record
     own = find(OF_LABELS).declared()
@@ -112,7 +112,7 @@ def of_teachers_of_labels(options: Options, labels: int) -> str:
                 "others run once for each label."
             )
     if options.mechanism == INTERACTIVE:
-        raise InvalidInput(f"mechanism {INTERACTIVE} cannot be used where rows have several labels.")
+        raise InvalidInput(f"mechanism {INTERACTIVE} cannot be used if rows have several labels.")
     return DEFAULT_OF_TEACHERS if options.mechanism == AUTO else options.mechanism
 
 
@@ -121,8 +121,7 @@ def require_sums_mechanism(options: Options, unit: str, *, target: Target) -> No
     name = OF_LABELS if target == "labels" else OF_QUANTITIES
     if options.mechanism not in (AUTO, name):
         raise InvalidInput(
-            f"mechanism must be {name} where {_WHERE[target]}, got {options.mechanism!r}: every {unit} adds to its "
-            "sums."
+            f"mechanism must be {name} if {_WHERE[target]}, got {options.mechanism!r}: every {unit} adds to its sums."
         )
 
 
@@ -133,7 +132,7 @@ def require_learnable(student: Any, objective: str, *, target: Target, sums: boo
     """
     if target in _WHERE and objective != ACCURACY:
         instead = " For others run once for each label." if target == "labels" else ""
-        raise InvalidInput(f"objective must be {ACCURACY} where {_WHERE[target]}, got {objective!r}.{instead}")
+        raise InvalidInput(f"objective must be {ACCURACY} if {_WHERE[target]}, got {objective!r}.{instead}")
     require_student(student, target=target, sums=sums)
 
 

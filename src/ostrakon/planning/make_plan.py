@@ -240,7 +240,7 @@ def _refuse_other_options(options: Options, columns: int, unit: str) -> None:
         given = getattr(options, name)
         if given != getattr(defaults, name) and not (name == "mechanism" and given in _OF_CELLS):
             raise InvalidInput(
-                f"{name} cannot be chosen where the columns are described instead of public rows, got {shown(given)}: "
+                f"{name} cannot be chosen if the columns are described instead of public rows, got {shown(given)}: "
                 f"every {unit} votes on cells of the columns, and an additive model learns from the counts."
             )
     bound = options.parameters.get("max_contributions")

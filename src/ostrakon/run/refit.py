@@ -100,7 +100,7 @@ def refit_student(release: EarlierRelease, public: Any, *, student: Any, objecti
     """
     if objective in OF_COUNTS and release.counts is None:
         raise InvalidInput(
-            f"objective must be {ACCURACY} or {ORDERED} where labels alone were released, got {objective!r}."
+            f"objective must be {ACCURACY} or {ORDERED} if only labels were released, got {objective!r}."
         )
     if not is_auto(student):
         require_exportable(make_student(student))

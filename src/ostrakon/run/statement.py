@@ -157,7 +157,7 @@ def make_statement(
 
 
 def _adjacency(plan: Plan, task: Task) -> str:
-    # Where labels alone are protected, neighbours are of one size anyway.
+    # If only labels are protected, neighbours are of one size anyway.
     sized = plan.sized and not plan.per_record and task.private.protects == "records"
     own = plan.own_first(task.private.adjacencies(counted=plan.per_record))[0][1]
     return own + (SAME_SIZE if sized else "")

@@ -391,7 +391,7 @@ def plan_of(task: Task, options: Options) -> Plan:
     )
     if data.protects == "labels" and plan.mechanism.relation == "take-out":
         raise InvalidInput(
-            "neighbours must be replaced where labels alone are protected: no record is removed, and a label changes; "
+            "neighbours must be replaced if only labels are protected: no record is removed, and a label changes; "
             "got 'removed'."
         )
     return plan

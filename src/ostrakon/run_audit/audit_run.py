@@ -138,7 +138,7 @@ def _require_auditable(plan: Plan, task: Task) -> float:
     mechanism = plan.mechanism
     if not mechanism.per_record:
         raise InvalidInput(
-            f"A run can be audited by canaries where every record is a teacher, "
+            f"A run can be audited by canaries if every record is a teacher, "
             f"got {mechanism.name}; poison its teachers instead (audit_teachers)."
         )
     if plan.levels:
@@ -147,7 +147,7 @@ def _require_auditable(plan: Plan, task: Task) -> float:
             "level of consent at its own epsilon."
         )
     if task.domain is not None:
-        raise InvalidInput("A run can be audited by canaries where public rows are given: canaries are copies of them.")
+        raise InvalidInput("A run can be audited by canaries if public rows are given: canaries are copies of them.")
     # The canaries' labels are drawn, so data sets differ in the content of a record.
     cost = mechanism.under("replace").run_cost(queries=plan.queries)
     if plan.trained or cost is None or cost.mu is None or mechanism.name not in MECHANISMS:

@@ -12,7 +12,7 @@ def adjacency(*, by: str | None = None, fixed: bool = False) -> str:
     """The sentence of a privacy statement that defines neighbouring data sets.
 
     by: the column of user numbers, where rows were partitioned by user. fixed: whether the number of rows (or users) is
-    public, as it is after a `random_partition` or where every record is a teacher.
+    public, as it is after a `random_partition` or if every record is a teacher.
     """
     if by is not None and fixed:
         return (
@@ -30,7 +30,7 @@ def adjacency(*, by: str | None = None, fixed: bool = False) -> str:
 
 
 def label_adjacency(*, by: str | None = None) -> str:
-    """The sentence where labels alone are protected. by: the column of users, where all labels of one may differ."""
+    """The sentence if only labels are protected. by: the column of users, where all labels of one may differ."""
     only = "This is label differential privacy: it protects labels only; features and who is in the data are public."
     if by is not None:
         return (

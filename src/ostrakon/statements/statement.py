@@ -28,7 +28,7 @@ PROTECTS: tuple[Protects, ...] = ("records", "labels")
 """records: membership and all values of a record. labels: the labels alone; everything else is public."""
 
 LABELS_OF: dict[Unit, str] = {"record": "the label of one record", "user": "the labels of one user"}
-"""The unit of privacy if labels alone are protected. Never a bare "record" or "user", which would promise more."""
+"""The unit of privacy if only labels are protected. Never a bare "record" or "user", which would promise more."""
 
 SAME_LEVEL = (
     "The epsilon of a level holds for two neighbouring data sets that differ in a record (or user) with this level, "
@@ -101,7 +101,7 @@ NOT_COVERED_OF_LABELS = (
     *NOT_COVERED[2:-1],
     "facts about the population as a whole, which a good student learns whatever the label of any one row is",
 )
-"""If labels alone are protected."""
+"""If only labels are protected."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,13 +265,13 @@ class Statement:
 
     @property
     def unit_of_privacy(self) -> str:
-        """ "record" or "user", or the label or labels of one if labels alone are protected."""
+        """ "record" or "user", or the label or labels of one if only labels are protected."""
         return self.unit if self.protects == "records" else LABELS_OF[self.unit]
 
     @property
     def membership_guess(self) -> float | None:
         """The largest share of right guesses at which of two neighbours was used, by an attacker who is right half of
-        the time without the release. JSON calls it `label_guess` if labels alone are protected.
+        the time without the release. JSON calls it `label_guess` if only labels are protected.
         """
         return None if self.curve is None else self.curve.guess()
 
@@ -401,8 +401,7 @@ def require_pool(protect: str, public: Any) -> None:
     """Refuse records without public data, and labels with them. Errors: `InvalidInput`."""
     if protect == "labels" and public is not None:
         raise InvalidInput(
-            "public cannot be given where labels alone are protected: the rows themselves are public, and are asked "
-            "about."
+            "public cannot be given if only labels are protected: the rows themselves are public, and are asked about."
         )
     if protect == "records" and public is None:
         raise InvalidInput(
@@ -412,13 +411,11 @@ def require_pool(protect: str, public: Any) -> None:
 
 
 def require_no_pool(protect: str, public: Any) -> None:
-    """Refuse public rows beside a description of the columns, and that if labels alone are protected."""
+    """Refuse public rows beside a description of the columns, and that if only labels are protected."""
     if public is not None:
         raise InvalidInput("columns must be described, or public rows given: got both.")
     if protect == "labels":
-        raise InvalidInput(
-            "columns cannot be described where labels alone are protected: the rows themselves are public."
-        )
+        raise InvalidInput("columns cannot be described if only labels are protected: the rows themselves are public.")
 
 
 def weak_remark(epsilon: float, *, protects: Protects = "records") -> str | None:

@@ -43,7 +43,7 @@ def task_from_files(
     Parameters
     ----------
     private, public, test : path or sequence of paths
-        public: None if labels alone are protected (protect="labels"), or if `columns` describes them.
+        public: None if only labels are protected (protect="labels"), or if `columns` describes them.
     target : str, optional
         The column to predict. Images and texts need none if their labels are in the usual place.
     names : sequence of str, optional

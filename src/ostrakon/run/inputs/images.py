@@ -47,7 +47,7 @@ def task_from_images(
     Parameters
     ----------
     private, public, test : path
-        Folders of classes, or .npy and .npz files. public: None if labels alone are protected.
+        Folders of classes, or .npy and .npz files. public: None if only labels are protected.
     target, by : str, optional
         Names of the arrays of labels and of users, in .npz files.
     classes : sequence of str or str, optional

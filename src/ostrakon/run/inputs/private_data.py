@@ -45,7 +45,7 @@ class PrivateData(Protocol):
     """What a run asks of its private data.
 
     unit: what is protected; protects: all that is known of it, or its labels alone. units: how many of those there are.
-    unit_column: the column that says whose a row is, None where there is none.
+    unit_column: the column that names the user of each row, None where there is none.
     """
 
     @property
@@ -193,7 +193,7 @@ class PrivateTable:
 
     @property
     def unit(self) -> Unit:
-        """A user where a column says whose a row is, else a record."""
+        """A user where a column names the user of each row, else a record."""
         return self.tables.unit
 
     @property

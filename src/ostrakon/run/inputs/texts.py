@@ -51,7 +51,7 @@ def task_from_texts(
     private, test : path
         Folders with a folder for every class.
     public : path, optional
-        The same, loose files, or a .txt file of one text a line; None if labels alone are protected.
+        The same, loose files, or a .txt file of one text a line; None if only labels are protected.
     target : str, optional
         What messages call the classes.
     by : str, optional

@@ -149,7 +149,7 @@ def _advice(plan: Plan, answers: Answers, learning: Learning) -> str:
     """What may help where a student is hardly better than the most frequent class."""
     advice = "More records, a larger epsilon or other columns may help"
     if not plan.per_record and not plan.trained:
-        return f"{advice}, and so may the default, where every record is a teacher, instead of trained teachers."
+        return f"{advice}, and so may the default, if every record is a teacher, instead of trained teachers."
     return f"{advice}.{_balanced(answers, learning)}"
 
 

@@ -120,7 +120,7 @@ def refuse_unspread(engine: str, private: PrivateData, *, described: bool) -> No
     """
     if engine != LOCAL and described:
         raise InvalidInput(
-            "engine cannot be used where columns are described: their cells are counted on this machine; leave the "
+            "engine cannot be used if columns are described: their cells are counted on this machine; leave the "
             "engine out."
         )
     if engine != LOCAL and not isinstance(private, PrivateTable):
@@ -138,7 +138,7 @@ def sees_rows(plan: Plan, private: PrivateData) -> str | None:
 def known_totals(private: PrivateData, view: View, queries: IntArray) -> IntArray | None:
     """How many records speak on each query, (queries,), where that is public; else None.
 
-    Where labels alone are protected and every record speaks once, on the query nearest to it: features say where.
+    If only labels are protected and every record speaks once, on the query nearest to it: features say where.
     """
     if private.protects != "labels" or private.unit != "record":
         return None
@@ -167,7 +167,7 @@ def trained(
     if plan.labels is not None:
         if hasattr(estimator, "train_on_shards"):
             raise InvalidInput(
-                f"teacher must be a classifier as scikit-learn's where rows have several labels, got "
+                f"teacher must be a classifier as scikit-learn's if rows have several labels, got "
                 f"{type(estimator).__name__}, which trains all teachers its own way."
             )
         estimator = ForEachLabel(estimator, plan.labels)
