@@ -94,6 +94,8 @@ def test_another_student_adds_nothing(releases, tmp_path, name, student):
     assert "costs no privacy (post-processing)" in after["remarks"][-1]
     assert "this one adds nothing to the total" in (new / "model_card.md").read_text()
     assert (new / "student.onnx").read_bytes() != (releases[name] / "student.onnx").read_bytes()
+    page = (new / "report.html").read_text()
+    assert ("log-odds of its place between both ends" in page) is student.startswith("additive")
     rows = people(2000, 2)
     said = load_student(new).predict(rows[COLUMNS])
     if name == "quantity":

@@ -15,11 +15,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.inspection import permutation_importance
 
+from ostrakon.data.quantity import ENDS
 from ostrakon.export.released import ReleasedQuantity, ReleasedStudent
 from ostrakon.report.charts import Bar, bar_chart, rounded
 from ostrakon.run.steps import FinishedRun
 from ostrakon.students.additive_boosting import is_additive
 from ostrakon.students.calibration import CalibratedStudent
+from ostrakon.students.share_student import ShareStudent
 
 FloatArray = NDArray[np.float64]
 
@@ -108,17 +110,18 @@ def importance_chart(ranked: Sequence[tuple[str, float]], outcome: FinishedRun) 
 
 def shape_charts(ranked: Sequence[tuple[str, float]], outcome: FinishedRun) -> str:
     """The function of each column of an additive student, as HTML figures; empty for other students."""
-    student = outcome.student
-    inner = getattr(student, "student", None)
-    inner = inner.student if isinstance(inner, CalibratedStudent) else inner
-    if not ranked or not isinstance(student, ReleasedStudent) or not is_additive(inner):
+    released = outcome.student
+    student = released.student
+    fitted = student.classifier if isinstance(student, ShareStudent) else student
+    inner = fitted.student if isinstance(fitted, CalibratedStudent) else fitted
+    if not ranked or not is_additive(inner) or len(fitted.classes_) < 2:
         return ""
-    answers, names = _Answers.of(student), _names(outcome.sample)
-    classes = [str(label) for label in student.classes_]
-    if len(classes) < 2:
-        return ""
+    answers, names = _Answers(student=fitted, representation=released.representation), _names(outcome.sample)
+    classes = [str(label) for label in released.classes_] if isinstance(released, ReleasedStudent) else list(ENDS)
     tiles = [_shape(answers, outcome.sample, names.index(name), name) for name, change in ranked[:SHOWN] if change]
     of = f"the log-odds of {classes[1]!r}" if len(classes) == 2 else "the logarithm of each class's probability"
+    if isinstance(released, ReleasedQuantity):
+        of = "the estimate, as the log-odds of its place between both ends of the range"
     lines = "" if len(classes) == 2 else f" Lines: {', '.join(classes[:_LINES])}, from dark to light."
     note = (
         f"The student adds up one function of each column; a picture shows what the column adds to {of}, on the "
