@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ostrakon.features.images import as_grey_images
 from ostrakon.mechanisms import NO_ANSWER
-from ostrakon.report.charts import cell_shares
+from ostrakon.report.charts import cell_shares, rounded
 from ostrakon.run.steps import FinishedRun
 
 STYLE = """
@@ -145,7 +145,7 @@ def _answers_in_words(outcome: FinishedRun) -> list[str]:
     answers, classes = outcome.answers, [str(label) for label in outcome.classes]
     if outcome.quantity is not None:
         shares = cell_shares(answers, noise=float(outcome.plan.mechanism.parameters()["sigma2"]))
-        return ["none" if np.isnan(value) else f"{value:.4g}" for value in outcome.quantity.values(shares)]
+        return ["none" if np.isnan(value) else rounded(value) for value in outcome.quantity.values(shares)]
     if outcome.plan.target == "classes":
         return ["none" if label == NO_ANSWER else classes[label] for label in answers.taught]
     if outcome.plan.labels is None:
