@@ -129,7 +129,7 @@ def test_the_same_row_twice_in_a_request_is_one_row(service, rows):
 def test_only_known_tokens_are_let_in(idle, rows):
     for headers in ({}, {"Authorization": "Bearer c"}, {"Authorization": "Basic a"}, {"Authorization": "Bearer "}):
         told = idle.web.post("/v1/labels", json={"rows": rows(1)}, headers=headers)
-        assert refused(told, 401, "unauthorized").startswith("A known token must be given, in the header `Authorization")
+        assert refused(told, 401, "unauthorized").startswith("A known token must be given, in the header")
     for path in ("/v1/budget", "/v1/statement"):
         refused(idle.get(path, token="c"), 401, "unauthorized")
     unknown = [line for line in idle.log() if line["client"] is None]
