@@ -62,5 +62,5 @@ def test_workflows_call_what_there_is():
 def test_the_health_check_of_the_container_knows_the_service():
     names = runpy.run_path(str(ROOT / "tools" / "container_health.py"))
     example = doctest.DocTestFinder().find(names["address"], "address", globs=names)[0]
-    assert len(example.examples) == 3
+    assert len(example.examples) == 4
     assert doctest.DocTestRunner().run(example).failed == 0

@@ -6,6 +6,7 @@ question is whether this process answers, and its name is not that of the loopba
 
 from __future__ import annotations
 
+import itertools
 import ssl
 import sys
 import urllib.request
@@ -19,14 +20,19 @@ def address(command: list[str]) -> str | None:
     'https://127.0.0.1:9000/health'
     >>> address(["ostrakon", "serve", "run"])
     'http://127.0.0.1:8443/health'
+    >>> address(["ostrakon", "serve", "run", "--host", "::"])
+    'http://[::1]:8443/health'
     >>> address(["ostrakon", "train", "--private", "serve"])
     """
     words = [part for word in command for part in word.split("=", 1)]
     commands = [word for word in words if word in ("serve", "train", "study")]
     if commands[:1] != ["serve"]:
         return None
-    port = words[words.index("--port") + 1] if "--port" in words else "8443"
-    return f"http{'s' * ('--tls-cert' in words)}://127.0.0.1:{port}/health"
+    given = dict(itertools.pairwise(words))
+    host = given.get("--host", "127.0.0.1")
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    host = f"[{host}]" if ":" in host else host
+    return f"http{'s' * ('--tls-cert' in given)}://{host}:{given.get('--port', '8443')}/health"
 
 
 def main() -> None:

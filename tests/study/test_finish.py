@@ -163,7 +163,8 @@ def test_an_owner_that_drops_out_is_named_and_may_be_left_out(three, files, tmp_
     told = "south dropped out: nothing of its data is in this release, to which north, west contributed"
     assert told in json.loads((release / "statement.json").read_text())["trust_model"]
     card = (release / "model_card.md").read_text()
-    assert f"{told}." in card
+    assert f"**Whose data are missing.** {told}." in card
+    assert card.count(told) == 2  # the first page, and who is trusted
     assert "the numbers of people that the owners announced; it is not a count." in card
     with pytest.raises(InvalidInput, match="without must be one of this study's"):
         finish_study(study, shares=two, out=tmp_path / "run", without=["east"])

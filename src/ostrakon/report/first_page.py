@@ -10,7 +10,7 @@ from typing import Any
 from ostrakon.accounting.estimates import CONFIDENCE, NO_BETTER, UNDECIDED, Agreement
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.markdown import escaped
-from ostrakon.statements.sentences import REFITTED, consent_in_words, of_records
+from ostrakon.statements.sentences import DROPPED_OUT, REFITTED, consent_in_words, of_records
 from ostrakon.students.measures import AnyMeasures, LabelMeasures, Measures, QuantityMeasures
 from ostrakon.students.prediction_sets import PredictionSets
 
@@ -58,11 +58,13 @@ def first_page(
     -------
     list of str
     """
+    dropped = [remark for remark in content["remarks"] if DROPPED_OUT in remark]
     facts = {
         "What is protected.": protected(content),
         "How strongly.": strength(content),
         **({"By level of consent.": escaped(consent_in_words(content))} if "consent" in content else {}),
         "Other releases.": _other_releases(content, ledger),
+        **({"Whose data are missing.": escaped(dropped[0])} if dropped else {}),
         "Which data.": _given(details.data_name),
         "Date of the run.": _given(date),
         "Operator.": _given(details.operator),

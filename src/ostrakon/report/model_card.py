@@ -13,7 +13,7 @@ from ostrakon.report.hub_page import HUB_PAGE
 from ostrakon.report.manifest import MANIFEST
 from ostrakon.report.markdown import escaped
 from ostrakon.report.registry import REGISTRY
-from ostrakon.statements.sentences import claim, questions
+from ostrakon.statements.sentences import DROPPED_OUT, claim, questions
 
 NOISY_COUNTS = "noisy_counts.csv"
 NOISY_MOMENTS = "noisy_moments.csv"
@@ -50,7 +50,9 @@ def model_card(
         *(f"{paragraph}\n" for paragraph in plain),
     ]
     lines += ["## Privacy", "", f"**{escaped(claim(content))}**", ""]
-    lines += [f"{escaped(remark)}\n" for remark in content["remarks"] if not remark.startswith((WARNING, UNDECIDED))]
+    elsewhere = (WARNING, UNDECIDED)
+    remarks = [one for one in content["remarks"] if not one.startswith(elsewhere) and DROPPED_OUT not in one]
+    lines += [f"{escaped(remark)}\n" for remark in remarks]
     lines += ["| Question (after NIST SP 800-226) | Answer |", "|---|---|"]
     lines += [f"| {question} | {escaped(answer)} |" for question, answer in questions(content)]
     lines += ["", "Not covered by this guarantee:" if content["private"] else "Not covered in any case:", ""]

@@ -8,6 +8,8 @@ from ostrakon.statements.statement import LABELS_OF
 
 REFITTED = "The student was trained again, from the noisy answers of an earlier release and public rows alone"
 """How the remark on a refit begins."""
+DROPPED_OUT = " dropped out: nothing of "
+"""What the remark on owners that dropped out of a study contains."""
 
 
 def claim(content: dict[str, Any]) -> str:

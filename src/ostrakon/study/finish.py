@@ -26,6 +26,7 @@ from ostrakon.run.pipeline import Outcome
 from ostrakon.run.stages.features import View
 from ostrakon.run.steps import Say, run_steps
 from ostrakon.run.storage import Collect
+from ostrakon.statements.sentences import DROPPED_OUT
 from ostrakon.statements.statement import Protects, Unit
 from ostrakon.study.exchange import STUDY_NOT_COVERED
 from ostrakon.study.study import Study
@@ -129,7 +130,7 @@ def _left(study: Study, owners: list[str]) -> str:
     if not left:
         return ""
     return (
-        f"{', '.join(left)} dropped out: nothing of {'its' if len(left) == 1 else 'their'} data is in this release, to "
+        f"{', '.join(left)}{DROPPED_OUT}{'its' if len(left) == 1 else 'their'} data is in this release, to "
         f"which {', '.join(owners)} contributed"
     )
 
