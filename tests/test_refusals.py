@@ -340,7 +340,9 @@ ELSEWHERE = {
     # tests/accounting/data_independent/test_label_families.py.
     *("LabelPairs", "charged", "cover", "label_family"),
     # Of levels: tests/accounting/gate/test_certificate.py.
-    *("level", "require_levels", "teachers_in_hand"),
+    *("level", "require_grid", "require_levels", "teachers_in_hand"),
+    # Of public votes and levels: tests/accounting/gate/test_profile_envelope.py.
+    *("ProfileEnvelope", "ProfileSearch", "grid_around", "has_profiles"),
     # Of laws that the library itself has computed: tests/accounting/test_move_lemma.py.
     *("MoveCosts", "move_costs"),
     # Of pairs: tests/accounting/test_privacy_curve.py.

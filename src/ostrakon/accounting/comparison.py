@@ -266,10 +266,10 @@ def _tightened(mechanism: Mechanism, votes: Votes, *, epsilon: float, delta: flo
 
 
 def _gated(mechanism: Mechanism, votes: PublicVotes, delta: float) -> float:
-    """The epsilon of a gate that is planned as in `Gate.plan`, or the worst case if that is smaller."""
+    """The epsilon of a gate that is planned by Rényi costs, or the worst case if that is smaller."""
     worst = _worst_case(mechanism, votes, delta, adaptive=False)
     try:
-        gate = Gate.plan(votes, mechanism, delta=delta, pass_probability=PASS_PROBABILITY)
+        gate = Gate.plan(votes, mechanism, delta=delta, pass_probability=PASS_PROBABILITY, adaptive=False)
     except InvalidInput:
         return worst  # a gate needs an argmax of counts plus noise
     return min(worst, gate.certificate().epsilon)

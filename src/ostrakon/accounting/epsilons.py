@@ -25,14 +25,14 @@ class WorstCase:
 class Gated:
     """The unconditional (epsilon, delta)-DP guarantee of a gated release. Publishable.
 
-    levels: (probability to pass, Rényi order, largest cost) of every score (see `Gate`). Source: docs/mathematics.md
-    D6.
+    levels, grid: the table of scores (see `Gate`). Source: docs/mathematics.md D6.
     """
 
     kind: ClassVar[str] = "gated"
     epsilon: float
     delta: float
     levels: tuple[tuple[float, float, float], ...]
+    grid: tuple[float, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -164,6 +164,7 @@ def as_object(votes: Votes, cost: Account) -> dict[str, Any]:
             "delta": gate["delta"],
             "pass_probability": cost.pass_probability,
             "levels": [list(level) for level in gate["levels"]],
+            "grid": gate["grid"],
         }
     if cost.sanitized is not None:
         sanitized = dataclasses.asdict(cost.sanitized)

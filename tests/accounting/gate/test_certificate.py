@@ -9,33 +9,54 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from ostrakon.accounting.composition.adaptive import Grid
 from ostrakon.accounting.gate import certificate
-from ostrakon.accounting.gate.certificate import LEAST, Level, gate_delta, gate_epsilon
+from ostrakon.accounting.gate.certificate import LEAST, Level, Points, gate_delta, gate_epsilon
 from ostrakon.accounting.gate.envelope import query_envelopes
 from ostrakon.accounting.gate.gate import Gate
+from ostrakon.accounting.gate.profile_envelope import ProfileEnvelope
 from ostrakon.mechanisms import ConfidentGNMax, GNMax
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 
 N = 40
+GRID = (0.01, 250)
 
 
 class Enumerated:
     """Every dataset of two queries, its score and the exact law of what the gate publishes."""
 
-    def __init__(self, mechanism: Mechanism, levels: Sequence[Level], *, prefix: int = 0) -> None:
+    def __init__(
+        self, mechanism: Mechanism, levels: Sequence[Level], *, prefix: int = 0, grid: Points | None = None
+    ) -> None:
         votes = Votes([[n, N - n] for n in range(N + 1)])
         law = np.exp(mechanism.log_probabilities(votes))
-        orders, row = np.unique([level[1] for level in levels], return_inverse=True)
-        cost = query_envelopes(votes, mechanism, orders=orders)[row]
-        self.score = np.array([[self.of(cost[:, i] + cost[:, j], levels) for j in range(N + 1)] for i in range(N + 1)])
+        if grid is None:
+            orders, row = np.unique([level[1] for level in levels], return_inverse=True)
+            one = query_envelopes(votes, mechanism, orders=orders)[row]
+            cost = one[:, :, None] + one[:, None]
+        else:
+            cost = self.profiles(mechanism, levels, Grid(step=grid[0], count=grid[1]))
+        self.score = np.array([[self.of(cost[:, i, j], levels) for j in range(N + 1)] for i in range(N + 1)])
         released = np.append([level[0] for level in levels], 0.0)[self.score]
         both = law[:, None, :, None] * law[None, :, None, :]
         passed = released[:, :, None, None] * both
         refused = (1 - released)[:, :, None] * (law[:, None, :] if prefix else np.ones((1, 1, 1)))
         flat = (N + 1, N + 1, -1)
         self.law = np.concatenate([passed.reshape(flat), np.broadcast_to(refused, (N + 1, N + 1, refused.shape[2]))], 2)
+
+    @staticmethod
+    def profiles(mechanism: Mechanism, levels: Sequence[Level], grid: Grid) -> np.ndarray:
+        """The profiles of both queries together at every level's point, (levels, i, j, distances)."""
+        points = [int(level[1]) for level in levels]
+        result = np.ones((len(levels), N + 1, N + 1, N + 1))
+        for i, j in itertools.product(range(N // 2, N + 1), repeat=2):
+            known = ProfileEnvelope.of(Votes([[i, N - i], [j, N - j]]), mechanism, grid)
+            for d in range(len(levels)):
+                for first, second in itertools.product({i, N - i}, {j, N - j}):
+                    result[:, first, second, d] = known.at(d)[points]
+        return result
 
     @staticmethod
     def of(cost: np.ndarray, levels: Sequence[Level]) -> int:
@@ -65,6 +86,16 @@ def steps(order: float, start: float, growth: float, passes: Sequence[float]) ->
     return [(p, order, start * growth**t) for t, p in enumerate(passes)]
 
 
+def planned(mechanism: Mechanism, epsilon: float, passes: Sequence[float], *, most: int = N) -> list[Level]:
+    """Levels at the points that the decision leaves of an epsilon, with the deltas of these votes and distances."""
+    best = ProfileEnvelope.of(Votes([[most, N - most]] * 2), mechanism, Grid(step=GRID[0], count=GRID[1]))
+    levels: list[Level] = []
+    for t, (p, after) in enumerate(itertools.pairwise([*passes, passes[-1]])):
+        point = math.floor((epsilon - math.log(p / after)) / GRID[0] - 1e-9)
+        levels.append((p, float(point), float(best.at(t)[point])))
+    return levels
+
+
 def falling(first: float, ratio: float, least: float) -> list[float]:
     """Probabilities that fall by a ratio each, down to `least`."""
     count = math.ceil(math.log(least / first) / math.log(ratio)) + 1
@@ -82,6 +113,41 @@ CASES = [
     (GNMax(sigma2=2.0), [*steps(8.8, 0.015, 2.0, [0.95, 0.9, 0.8]), *steps(3.0, 0.2, 2.0, [0.5, 0.3, 0.1, 0.01])]),
     (ConfidentGNMax(threshold=33, sigma1=20.0, sigma2=12.0), steps(12.0, 0.05, 1.03, falling(1.0, 0.8, 1e-4))),
 ]
+
+
+CHECKED = ConfidentGNMax(threshold=33, sigma1=20.0, sigma2=12.0)
+BY_PROFILES = [
+    (GNMax(sigma2=12.0), planned(GNMax(sigma2=12.0), 0.6, [0.9, 0.8, 0.7, 0.55, 0.4, 0.25])),
+    (GNMax(sigma2=4.0), planned(GNMax(sigma2=4.0), 1.2, falling(0.5, 0.5, 1e-5), most=21)),
+    (GNMax(sigma2=4.0), planned(GNMax(sigma2=4.0), 1.0, falling(0.5, 0.5, 1e-5), most=28)),
+    (CHECKED, planned(CHECKED, 0.5, [0.95, 0.9, 0.8, 0.6, 0.4])),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "levels"), BY_PROFILES)
+@pytest.mark.parametrize("prefix", [0, 1])
+def test_exact_delta_of_profiles_never_above_the_certificate(
+    mechanism: Mechanism, levels: list[Level], prefix: int
+) -> None:
+    world = Enumerated(mechanism, levels, prefix=prefix, grid=GRID)
+    assert len(np.unique(world.score)) > 1
+    check, answer = mechanism.gaussian_dp() or (0.0, 0.0)
+    mu = math.sqrt(prefix * (check**2 + answer**2))
+    for epsilon in (0.0, 0.1, 0.3, 0.5, 0.6, 1.0, 1.2, 2.0, 4.0):
+        assert world.delta(epsilon) <= gate_delta(levels, epsilon=epsilon, prefix_mu=mu, grid=GRID)
+    gate = Gate(mechanism=mechanism, queries=2, teachers=N, classes=2, delta=0.3, levels=levels, grid=GRID)
+    for i, j in ((0, 40), (20, 20), (33, 38), (7, 21), (40, 40), (30, 31), (40, 38), (39, 39)):
+        assert gate.score(Votes([[i, N - i], [j, N - j]])) == world.score[i, j]
+    for i, j in itertools.product((-1, 0, 1), repeat=2):
+        assert np.abs(world.score[1:-1, 1:-1] - world.score[1 + i : N + i, 1 + j : N + j]).max() <= 1
+
+
+def test_a_profile_certificate_two_percent_too_small_is_found_out() -> None:
+    mechanism, levels = BY_PROFILES[1]
+    certified = gate_delta(levels, epsilon=1.2, grid=GRID)
+    assert 0.98 * certified < Enumerated(mechanism, levels, grid=GRID).delta(1.2) <= certified
+    # Before a level's point nothing is known of its profile.
+    assert gate_delta(levels, epsilon=1.19, grid=GRID) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(("mechanism", "levels"), CASES)
@@ -162,6 +228,23 @@ def test_a_large_delta_is_certified_at_the_least_epsilon_after_one_cost(monkeypa
 
 
 GOOD = [(0.9, 8.0, 0.5), (0.1, 8.0, 0.6)]
+
+
+@pytest.mark.parametrize(
+    "bad", [[(0.9, 1.5, 0.1)], [(0.9, 0.0, 0.1)], [(0.9, 251.0, 0.1)], [(0.9, 8.0, 1.1)], [(0.9, 8.0, 0.0)]]
+)
+def test_levels_off_the_grid_are_refused(bad: list[Level]) -> None:
+    assert gate_delta([(0.9, 250.0, 1.0)], epsilon=1.0, grid=GRID) < 1
+    with pytest.raises(InvalidInput, match="levels must"):
+        gate_delta(bad, epsilon=1.0, grid=GRID)
+
+
+@pytest.mark.parametrize("bad", ["ab", 3, (0.01,), (0.0, 250), (0.01, 1), (0.01, 2.5), (math.nan, 250)])
+def test_bad_grids_are_refused(bad: object) -> None:
+    with pytest.raises(InvalidInput, match="grid must"):
+        gate_delta([(0.9, 1.0, 0.1)], epsilon=1.0, grid=bad)
+    with pytest.raises(InvalidInput, match="grid must be None but for two classes"):
+        Gate(mechanism=CHECKED, queries=2, teachers=N, classes=3, delta=0.3, levels=[(0.9, 1.0, 0.1)], grid=GRID)
 
 
 @pytest.mark.parametrize(

@@ -247,15 +247,24 @@ def two_points(p: FloatArray, q: FloatArray, low: FloatArray, high: FloatArray, 
 
 
 @compiled
-def extend(values: FloatArray, exchanged: FloatArray, h: float, reach: int, wide: FloatArray) -> None:
+def left_of(h: float, size: int) -> FloatArray:
+    """1 - y and y at y = e^(-j h), shape (2, size)."""
+    result = np.empty((2, size))
+    for j in range(size):
+        result[0, j], result[1, j] = -math.expm1(-j * h), math.exp(-j * h)
+    return result
+
+
+@compiled
+def extend(values: FloatArray, exchanged: FloatArray, left: FloatArray, wide: FloatArray) -> None:
     """The profile at j = -(count + reach) .. count + reach; on the left by that of the exchanged laws, V(y) = 1 - y +
-    y W(1/y), and on the right its last value.
+    y W(1/y), and on the right its last value. left: `left_of` with count + reach + 1 points.
     """
     count = len(values) - 1
-    middle = count + reach
-    for j in range(count + reach + 1):
+    middle = left.shape[1] - 1
+    for j in range(middle + 1):
         at = min(j, count)
-        wide[middle - j] = (-math.expm1(-j * h) + math.exp(-j * h) * exchanged[at]) * (1 + 1e-14)
+        wide[middle - j] = (left[0, j] + left[1, j] * exchanged[at]) * (1 + 1e-14)
         wide[middle + j] = values[at]
 
 
@@ -314,8 +323,9 @@ def _run(
     values = values.copy()
     pairs = len(constant) - 1
     common = np.empty(count + 1)
+    left = left_of(h, middle + 1)
     for _ in range(steps):
-        extend(values, values, h, reach, wide)
+        extend(values, values, left, wide)
         values[:] = 0.0
         best_of(wide, middle, near, far, near_weight, far_weight, constant, 0, pairs, values, sum_)
         common[:] = 0.0

@@ -6,7 +6,16 @@ import math
 
 import numpy as np
 
-from ostrakon.accounting.composition.adaptive import Family, Grid, Profile, Stencils, best_of, extend, stencils_of
+from ostrakon.accounting.composition.adaptive import (
+    Family,
+    Grid,
+    Profile,
+    Stencils,
+    best_of,
+    extend,
+    left_of,
+    stencils_of,
+)
 from ostrakon.accounting.data_dependent.exact import moves
 from ostrakon.mechanisms.base import FloatArray, Mechanism, StatefulMechanism
 from ostrakon.validation import fraction, positive
@@ -100,10 +109,10 @@ def _compose(stencils: list[Stencils], order: IntArray, grid: Grid, *, seconds: 
         parts = stencils[row]
         pairs = (len(parts.constant) - 1) // 2
         middle = grid.count + parts.reach
-        wide = np.empty(2 * middle + 1)
+        wide, left = np.empty(2 * middle + 1), left_of.worth(seconds)(grid.step, middle + 1)
         stepped: list[FloatArray] = []
         for own, other, first in ((forward, backward, 0), (backward, forward, pairs)):
-            widen(own, other, grid.step, parts.reach, wide)
+            widen(own, other, left, wide)
             best = np.zeros(grid.count + 1)
             raise_(
                 wide, middle, parts.near, parts.far, parts.near_weight, parts.far_weight, parts.constant,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr
 
-from ostrakon.accounting.composition.adaptive import Grid, Profile, extend, start_profile, two_points
+from ostrakon.accounting.composition.adaptive import Grid, Profile, extend, left_of, start_profile, two_points
 from ostrakon.accounting.data_independent.noisy_max import AnswerLaw
 from ostrakon.accounting.data_independent.three_outcomes import ABSOLUTE_ERROR, ThreeOutcomes
 from ostrakon.mechanisms.base import FloatArray
@@ -134,9 +134,9 @@ def _run(
     pairs = len(share)
     wide, common, sum_ = np.empty(2 * middle + 1), np.empty((2, size)), np.empty(_BLOCK)
     best, floor = np.empty((2 * margins, size)), np.empty((floors, size))
-    values = values.copy()
+    values, outside = values.copy(), left_of(h, middle + 1)
     for _ in range(steps):
-        extend(values, values, h, reach, wide)
+        extend(values, values, outside, wide)
         best[:] = 0.0
         floor[:] = 0.0
         for start in range(0, size, _BLOCK):

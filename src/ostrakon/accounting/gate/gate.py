@@ -10,16 +10,23 @@ from typing import Any, Self
 import numpy as np
 
 from ostrakon.accounting.epsilons import Gated
-from ostrakon.accounting.gate.certificate import Level, gate_delta, gate_epsilon, require_levels
+from ostrakon.accounting.gate.certificate import Level, Points, gate_delta, gate_epsilon, require_grid, require_levels
 from ostrakon.accounting.gate.envelope_tables import Report
+from ostrakon.accounting.gate.profile_envelope import has_profiles
 from ostrakon.accounting.gate.score import level
-from ostrakon.accounting.gate.search import GateSearch, require_public
+from ostrakon.accounting.gate.search import GateSearch, ProfileSearch, require_public
 from ostrakon.mechanisms.base import NO_ANSWER, Mechanism
 from ostrakon.noise import require_rng
 from ostrakon.numerics.inverse import most
 from ostrakon.numerics.rounding import sum_above
 from ostrakon.validation import InvalidInput, fraction, non_negative, positive, whole
 from ostrakon.votes import IntArray, PublicVotes, Votes
+
+_TOLERANCE = 1e-6
+"""More than the relative error of `gate_epsilon`."""
+
+_TRIES = 3
+"""Guesses of the longest run by profiles."""
 
 
 class Unbounded(InvalidInput):
@@ -41,8 +48,12 @@ class Gate:
         Of the certificate.
     levels : sequence of (float, float, float)
         The table. Votes of score t pass with the probability of `levels[t]`, if their cost at its Rényi order is at
-        most
-        its cost; the next levels hold for votes of one teacher less consensus each. Votes of higher scores never pass.
+        most its cost; the next levels hold for votes of one teacher less consensus each. Votes of higher scores never
+        pass.
+    grid : (float, int), optional
+        For two classes without abstentions: the step and the number of the epsilons at which privacy profiles by
+        adaptive composition are compared. A level then has a point of the grid and the largest delta there, in place
+        of an order and a cost.
     prefix : int
         After a refusal the first `prefix` queries are still answered by the same mechanism. The certificate covers this
         data-independent release.
@@ -71,13 +82,21 @@ class Gate:
     levels: Sequence[Level]
     prefix: int = 0
     abstentions: bool = False
+    grid: Points | None = None
 
     def __post_init__(self) -> None:
         whole("queries", self.queries, at_least=1)
         whole("teachers", self.teachers, at_least=1)
         whole("classes", self.classes, at_least=2)
         fraction("delta", self.delta)
-        object.__setattr__(self, "levels", require_levels(self.levels))
+        object.__setattr__(self, "grid", require_grid(self.grid))
+        object.__setattr__(self, "levels", require_levels(self.levels, self.grid))
+        sizes = {"teachers": self.teachers, "classes": self.classes}
+        if self.grid is not None and not has_profiles(self.mechanism, **sizes, abstentions=self.abstentions):
+            raise InvalidInput(
+                "grid must be None but for two classes, no abstentions and an argmax of counts plus noise whose law is "
+                f"the same for every query, got {self.grid!r} for {self.mechanism.name} of {self.classes} classes."
+            )
         whole("prefix", self.prefix, at_most=self.queries)
         if self.prefix and self.mechanism.gaussian_dp() is None:
             raise InvalidInput(f"prefix must be 0 for {self.mechanism.name}, which is not Gaussian-DP.")
@@ -98,6 +117,7 @@ class Gate:
         pass_probability: float = 0.95,
         in_hand: int | None = None,
         prefix_price: float = 0.0,
+        adaptive: bool = True,
         search: GateSearch | None = None,
         report: Report | None = None,
     ) -> Self:
@@ -119,6 +139,9 @@ class Gate:
             Default: 0.4 times the root of the number of teachers, 6 of 250.
         prefix_price : float, at least 0
             The share of epsilon for answers after a refusal; 0: no answers.
+        adaptive : bool
+            Whether levels may limit profiles by adaptive composition: a smaller epsilon for two classes, in some
+            seconds more. False: Rényi costs.
         search : GateSearch, optional
             Of the same votes and mechanism, to reuse.
         report : callable, optional
@@ -144,21 +167,61 @@ class Gate:
                 public_votes, mechanism, in_hand=hand, every_number=epsilon is not None, report=report
             )
         if epsilon is None:
-            return cls._fitted(search, public_votes, mechanism, delta, probability)._with_prefix(
-                search, probability, price
-            )
-        allowed = positive("epsilon", epsilon) / (1 + price)
+            return cls._closest(search, public_votes, mechanism, delta, probability, price, adaptive=adaptive)
+        return cls._longest(
+            search, public_votes, mechanism, delta, probability, price, positive("epsilon", epsilon), adaptive=adaptive
+        )
 
-        def fits(queries: int) -> bool:
-            return search.best(queries=queries, delta=delta, probability=probability)[0] <= allowed
+    @classmethod
+    def _longest(
+        cls, search: GateSearch, votes: PublicVotes, mechanism: Mechanism, delta: float, probability: float,
+        price: float, epsilon: float, *, adaptive: bool,
+    ) -> Self:  # fmt: skip
+        """The longest run of the first queries within `epsilon`, with its prefix."""
 
-        few = most(fits, at_least=0, below=public_votes.queries + 1)
+        def first(allowed: float) -> int:
+            def fits(queries: int) -> bool:
+                return search.best(queries=queries, delta=delta, probability=probability)[0] <= allowed
+
+            return most(fits, at_least=0, below=votes.queries + 1)
+
+        few = first(epsilon / (1 + price))
         if not few:
             raise InvalidInput(
                 f"epsilon must allow at least one query at these votes and this noise, got {epsilon!r}: "
                 f"one query needs {search.best(queries=1, delta=delta, probability=probability)[0]:.3g}."
             )
-        gate = cls._fitted(search, public_votes[slice(0, few)], mechanism, delta, probability)
+
+        def of(queries: int, *, adaptive: bool) -> Self:
+            some = votes[slice(0, queries)]
+            return cls._closest(search, some, mechanism, delta, probability, price, adaptive=adaptive)
+
+        gate = of(few, adaptive=adaptive)
+        if gate.grid is None:
+            return gate
+        # By profiles epsilon is smaller, so more queries fit; how many is guessed from what these gain.
+        aim = epsilon * of(few, adaptive=False).certificate().epsilon / gate.certificate().epsilon
+        for _ in range(_TRIES):
+            longer = of(first(aim / (1 + price)), adaptive=True)
+            if longer.certificate().epsilon <= epsilon:
+                return longer
+            aim *= 0.999 * epsilon / longer.certificate().epsilon
+        return gate
+
+    @classmethod
+    def _closest(
+        cls, search: GateSearch, votes: PublicVotes, mechanism: Mechanism, delta: float, probability: float,
+        price: float, *, adaptive: bool,
+    ) -> Self:  # fmt: skip
+        """The gate of all these queries with the smaller epsilon: by Rényi costs, or by profiles."""
+        gate = cls._fitted(search, votes, mechanism, delta, probability)
+        if adaptive:
+            epsilon, in_hand = gate.certificate().epsilon, search.in_hand
+            closer = ProfileSearch.of(votes, mechanism, epsilon=epsilon, delta=delta, in_hand=in_hand)
+            if closer is not None:
+                found, levels = closer.best(queries=votes.queries, delta=delta, probability=probability)
+                if found < epsilon:
+                    return replace(gate, levels=levels, grid=closer.grid)._with_prefix(closer, probability, price)
         return gate._with_prefix(search, probability, price)
 
     @classmethod
@@ -178,16 +241,17 @@ class Gate:
             abstentions=votes.abstentions,
         )
 
-    def _with_prefix(self, search: GateSearch, probability: float, price: float) -> Self:
+    def _with_prefix(self, search: GateSearch | ProfileSearch, probability: float, price: float) -> Self:
         """The same gate with the number of answers after a refusal that raises its epsilon by this share."""
         if price == 0 or self.mechanism.gaussian_dp() is None:
             return self
         allowed = self.certificate().epsilon * (1 + price)
+        aim = allowed * (1 - _TOLERANCE)
 
         def planned(prefix: int) -> Self | None:
             mu = _prefix_mu(self.mechanism, prefix)
             levels = search.within(
-                queries=self.queries, delta=self.delta, probability=probability, epsilon=allowed, prefix_mu=mu
+                queries=self.queries, delta=self.delta, probability=probability, epsilon=aim, prefix_mu=mu
             )
             gate = replace(self, prefix=prefix, levels=levels) if levels else None
             return gate if gate is not None and gate.certificate().epsilon <= allowed else None
@@ -197,17 +261,17 @@ class Gate:
 
     def certificate(self) -> Gated:
         """The unconditional guarantee of `release`, rounded upward."""
-        epsilon = gate_epsilon(self.levels, delta=self.delta, prefix_mu=self.prefix_mu)
-        return Gated(epsilon=epsilon, delta=self.delta, levels=tuple(self.levels))
+        epsilon = gate_epsilon(self.levels, delta=self.delta, prefix_mu=self.prefix_mu, grid=self.grid)
+        return Gated(epsilon=epsilon, delta=self.delta, levels=tuple(self.levels), grid=self.grid)
 
     def delta_at(self, epsilon: float) -> float:
         """An upper bound on the delta at which `release` is (epsilon, delta)-DP."""
-        return gate_delta(self.levels, epsilon=epsilon, prefix_mu=self.prefix_mu)
+        return gate_delta(self.levels, epsilon=epsilon, prefix_mu=self.prefix_mu, grid=self.grid)
 
     def score(self, votes: Votes) -> int:
         """phi of these votes: a whole number of teachers. Private if the votes are."""
         self.require_shape(votes)
-        return level(votes, self.mechanism, self.levels)
+        return level(votes, self.mechanism, self.levels, self.grid)
 
     def pass_probability(self, votes: Votes) -> float:
         """The probability that `decide` releases these votes. Private if the votes are."""
@@ -237,7 +301,8 @@ class Gate:
 
     def as_dict(self) -> dict[str, Any]:
         """The table and the prefix as plain values: with the mechanism and the shape of the votes, `Gate(**values)`."""
-        return {"levels": [list(level) for level in self.levels], "prefix": self.prefix}
+        grid = None if self.grid is None else list(self.grid)
+        return {"levels": [list(level) for level in self.levels], "grid": grid, "prefix": self.prefix}
 
     def require_shape(self, votes: Votes) -> None:
         """Refuse votes of another shape than the gate was planned for."""

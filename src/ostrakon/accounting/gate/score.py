@@ -8,23 +8,29 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ostrakon.accounting.gate.certificate import Level, require_levels
+from ostrakon.accounting.composition.adaptive import Grid
+from ostrakon.accounting.gate.certificate import Level, Points, require_levels
 from ostrakon.accounting.gate.envelope import Envelope
+from ostrakon.accounting.gate.profile_envelope import ProfileEnvelope
 from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.numerics.inverse import most
 from ostrakon.validation import positive
 from ostrakon.votes import IntArray, Votes
 
 
-def level(votes: Votes, mechanism: Mechanism, levels: Sequence[Level]) -> int:
+def level(votes: Votes, mechanism: Mechanism, levels: Sequence[Level], grid: Points | None = None) -> int:
     """phi(D): the smallest t >= 0 such that for all t' >= t and d >= 0 the level t' + d allows U(D, d). Private.
 
-    A level (p, a, r) allows costs up to r at order a; levels beyond the table allow everything.
+    A level (p, a, r) allows costs up to r at order a; with a grid, a level (p, j, g) allows profiles of at most g at
+    its point j. Levels beyond the table allow everything.
 
     Guarantee: |phi(D) - phi(D')| <= 1 for neighbours, to the last bit, and the exact data-dependent cost of D at the
     order of level phi(D) is at most its r, if phi(D) is in the table.
     Errors: as `envelope`.
     Source: docs/mathematics.md D4.
     """
+    if grid is not None:
+        return _level_by_profiles(votes, mechanism, require_levels(levels, grid), grid)
     table = require_levels(levels)
     _, orders, costs = np.array(table).T
     distinct, row = np.unique(orders, return_inverse=True)
@@ -45,6 +51,18 @@ def level(votes: Votes, mechanism: Mechanism, levels: Sequence[Level]) -> int:
         no = forbidden(at[open_], middle)
         high[open_[no]], low[open_[~no]] = middle[no], middle[~no]
     return int((at - high + 1).max(initial=0))
+
+
+def _level_by_profiles(votes: Votes, mechanism: Mechanism, table: Sequence[Level], grid: Points) -> int:
+    envelope = ProfileEnvelope.of(votes, mechanism, Grid(step=grid[0], count=grid[1]))
+
+    def forbidden(score: int) -> bool:
+        # From the largest distance on: it often allows smaller ones, which then need no profile.
+        rows = reversed(list(enumerate(table[score:])))
+        return any(envelope.exceeds(distance, int(point), delta) for distance, (_, point, delta) in rows)
+
+    # Envelopes never fall with d, so a score above one that fits fits.
+    return most(forbidden, at_least=0, below=len(table)) + 1 if forbidden(0) else 0
 
 
 def consensus(votes: Votes, mechanism: Mechanism, *, order: float, kappa: float) -> float:

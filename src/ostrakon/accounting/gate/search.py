@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -10,9 +12,10 @@ import numpy as np
 from scipy.special import ndtr
 
 from ostrakon.accounting.composition.rdp_to_delta import renyi_delta
-from ostrakon.accounting.gate.certificate import Level, gate_epsilon
+from ostrakon.accounting.gate.certificate import Level, Points, gate_epsilon
 from ostrakon.accounting.gate.envelope import Envelope
 from ostrakon.accounting.gate.envelope_tables import Report
+from ostrakon.accounting.gate.profile_envelope import ProfileEnvelope, grid_around, has_profiles
 from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, PublicVotes
@@ -31,7 +34,13 @@ _LEAST, _HIGHEST = 0.01, 500.0
 _TIGHT = 1e-4
 _DIGITS = 6
 
+_MOST_WORK = 2e10
+"""Products of a profile near the end of a table; a score needs some forty profiles, a second each at most."""
+
 _IN_HAND = 0.4
+
+Released = Callable[[int, float], tuple[float, float, float]]
+"""From a distance and the largest delta of the released part: what a level limits, and the least epsilon of both."""
 
 
 def teachers_in_hand(teachers: int) -> int:
@@ -42,8 +51,50 @@ def teachers_in_hand(teachers: int) -> int:
     return int(_IN_HAND * math.sqrt(teachers))
 
 
+class _Search(ABC):
+    """Searches for a table, whatever its levels limit."""
+
+    teachers: int
+    in_hand: int
+
+    @property
+    @abstractmethod
+    def grid(self) -> Points | None:
+        """Of the levels; None for Rényi costs."""
+
+    @abstractmethod
+    def released(self, queries: int) -> Released:
+        """What the first `queries` queries may cost."""
+
+    def best(
+        self, *, queries: int, delta: float, probability: float, prefix_mu: float = 0.0
+    ) -> tuple[float, list[Level]]:
+        """(epsilon, table) of the first `queries` queries; (inf, []) if no noise of this size has a bound."""
+        steepest = self._steepest(queries, delta=delta, probability=probability, mu=prefix_mu)
+        low, high = 0.0, 0.25
+        while not steepest.table(high):
+            low, high = high, 2 * high
+            if high > _HIGHEST:
+                return math.inf, []
+        while high - low > _TIGHT * high:
+            middle = (low + high) / 2
+            low, high = (low, middle) if steepest.table(middle) else (middle, high)
+        table = steepest.table(high)
+        return gate_epsilon(table, delta=delta, prefix_mu=prefix_mu, grid=self.grid), table
+
+    def within(
+        self, *, queries: int, delta: float, probability: float, epsilon: float, prefix_mu: float
+    ) -> list[Level]:
+        """The table for this epsilon; empty if there is none."""
+        return self._steepest(queries, delta=delta, probability=probability, mu=prefix_mu).table(epsilon)
+
+    def _steepest(self, queries: int, *, delta: float, probability: float, mu: float) -> _Steepest:
+        released = self.released(queries)
+        return _Steepest(released, self.in_hand, self.teachers, delta=delta, probability=probability, mu=mu)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class GateSearch:
+class GateSearch(_Search):
     """The envelopes of public votes at several orders, for searches with any number of first queries.
 
     The search may be heuristic: the certificate is computed from its result.
@@ -83,6 +134,10 @@ class GateSearch:
             cost = envelope.summed(steps, report)[:, None]
         return cls(queries=votes.queries, teachers=n, in_hand=hand, orders=_ORDERS, steps=steps, cost=cost)
 
+    @property
+    def grid(self) -> None:
+        """No grid: Rényi costs."""
+
     def costs(self, queries: int) -> FloatArray:
         """The envelope of the first `queries` queries, rounded up, shape (K, distances)."""
         if self.cost.shape[1] < self.queries != queries:
@@ -92,27 +147,74 @@ class GateSearch:
             unit = 10.0 ** (np.floor(np.log10(cost)) - _DIGITS + 1)
             return np.where(np.isfinite(cost), np.ceil(cost / unit * (1 + 1e-12)) * unit, np.inf)
 
-    def best(
-        self, *, queries: int, delta: float, probability: float, prefix_mu: float = 0.0
-    ) -> tuple[float, list[Level]]:
-        """(epsilon, table) of the first `queries` queries; (inf, []) if no noise of this size has a bound."""
-        steepest = _Steepest(self, self.costs(queries), delta=delta, probability=probability, mu=prefix_mu)
-        low, high = 0.0, 0.25
-        while not steepest.table(high):
-            low, high = high, 2 * high
-            if high > _HIGHEST:
-                return math.inf, []
-        while high - low > _TIGHT * high:
-            middle = (low + high) / 2
-            low, high = (low, middle) if steepest.table(middle) else (middle, high)
-        table = steepest.table(high)
-        return gate_epsilon(table, delta=delta, prefix_mu=prefix_mu), table
+    def released(self, queries: int) -> Released:
+        """Levels of the best Rényi order."""
+        costs = self.costs(queries)
+        # An order too high for the noise has no bound, or none that could be the best.
+        kept = np.isfinite(costs).all(axis=1)
+        orders, costs = self.orders[kept], costs[kept]
+        offset = orders * np.log1p(-1 / orders) - np.log(orders - 1)
 
-    def within(
-        self, *, queries: int, delta: float, probability: float, epsilon: float, prefix_mu: float
-    ) -> list[Level]:
-        """The table for this epsilon; empty if there is none."""
-        return _Steepest(self, self.costs(queries), delta=delta, probability=probability, mu=prefix_mu).table(epsilon)
+        def released(distance: int, target: float) -> tuple[float, float, float]:
+            if not len(orders):
+                return math.inf, math.inf, math.inf
+            cost, log_target = costs[:, int(np.searchsorted(self.steps, distance))], math.log(target)
+            estimates = cost + (offset - log_target) / (orders - 1)
+            k = int(np.argmin(estimates))
+            a, r, x = float(orders[k]), float(cost[k]), float(estimates[k])
+            for _ in range(4):
+                delta = float(renyi_delta(np.array([r]), np.array([x]), a)[0])
+                x = max(x - 0.9 * (log_target - math.log(max(delta, 1e-300))) / (a - 1), 0.0)
+            return a, r, x
+
+        return released
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ProfileSearch(_Search):
+    """The privacy profiles of public votes, for searches of all queries together.
+
+    steps: the distances at which profiles are computed; others take the next larger one.
+    """
+
+    teachers: int
+    in_hand: int
+    steps: IntArray
+    envelope: ProfileEnvelope
+
+    @classmethod
+    def of(cls, votes: PublicVotes, mechanism: Mechanism, *, epsilon: float, delta: float, in_hand: int) -> Self | None:
+        """The search around an epsilon by Rényi costs; None where profiles are not known, or take too long."""
+        n = votes.teachers
+        if not has_profiles(mechanism, teachers=n, classes=votes.classes, abstentions=votes.abstentions):
+            return None
+        grid = grid_around(epsilon, queries=votes.queries, delta=delta)
+        envelope = ProfileEnvelope.of(votes, mechanism, grid)
+        if envelope.work(in_hand + _STEPS) > _MOST_WORK:
+            return None
+        spread = np.concatenate([np.arange(12), np.arange(12, 36, 2), np.arange(36, n + 4, 4)])
+        steps = np.minimum(in_hand + spread, n)
+        return cls(teachers=n, in_hand=in_hand, steps=steps, envelope=envelope)
+
+    @property
+    def grid(self) -> Points:
+        """Of the envelope."""
+        return self.envelope.grid.step, self.envelope.grid.count
+
+    def released(self, queries: int) -> Released:
+        """Levels of the smallest point of the grid."""
+
+        def released(distance: int, target: float) -> tuple[float, float, float]:
+            values = self.envelope.at(int(self.steps[np.searchsorted(self.steps, distance)]))
+            unit = 10.0 ** (math.floor(math.log10(target)) - _DIGITS + 1)
+            most = min(math.floor(target / unit * (1 - 1e-12)) * unit, 1.0)
+            allowed = np.flatnonzero(values[1:] <= most)
+            if not len(allowed):
+                return math.inf, math.inf, math.inf
+            point = int(allowed[0]) + 1
+            return float(point), most, point * self.grid[0]
+
+        return released
 
 
 class _Steepest:
@@ -123,32 +225,26 @@ class _Steepest:
     by step.
     """
 
-    def __init__(self, search: GateSearch, costs: FloatArray, *, delta: float, probability: float, mu: float) -> None:
-        # An order too high for the noise has no bound, or none that could be the best.
-        kept = np.isfinite(costs).all(axis=1)
-        self.orders, self.costs = search.orders[kept], costs[kept]
-        self.steps, self.teachers, self.hand = search.steps, search.teachers, search.in_hand
+    def __init__(
+        self, released: Released, hand: int, teachers: int, *, delta: float, probability: float, mu: float
+    ) -> None:
+        self.released, self.hand, self.teachers = released, hand, teachers
         self.delta, self.probability, self.mu = delta, probability, mu
-        a = self.orders
-        self.offset = a * np.log1p(-1 / a) - np.log(a - 1)
 
     def table(self, epsilon: float) -> list[Level]:
         """The table at this epsilon; empty if there is none."""
-        if not len(self.orders):
-            return []
         passes = self._better(epsilon)
         planned = len(passes) - 1
         table: list[Level] = []
         for t in range(int(_LONGEST / min(epsilon, 1.0)) if epsilon > _LEAST else 0):
             # Scores better than planned are held to the planned cost.
-            distance = self.hand + max(t - planned, 0)
-            column = int(np.searchsorted(self.steps, min(distance, self.teachers)))
-            order, cost, x = self._conversion(self.costs[:, column], passes[t])
+            distance = min(self.hand + max(t - planned, 0), self.teachers)
+            order, cost, x = self.released(distance, min(self._of_released() / passes[t], 1.0))
+            if x > epsilon:
+                return []
             table.append((passes[t], order, cost))
             if passes[t] <= self._of_released():
                 return table
-            if x > epsilon:
-                return []
             if t >= planned:
                 passes.append(self._next(passes[t], epsilon, x))
                 if passes[t + 1] > passes[t] * (1 - 1e-6):
@@ -156,17 +252,6 @@ class _Steepest:
             if math.log(passes[t] / passes[t + 1]) > epsilon - x + 1e-12:
                 return []
         return []
-
-    def _conversion(self, cost: FloatArray, passes: float) -> tuple[float, float, float]:
-        """(order, cost, the least epsilon of the released part) at the best order."""
-        log_target = math.log(min(self._of_released() / passes, 1.0))
-        estimates = cost + (self.offset - log_target) / (self.orders - 1)
-        k = int(np.argmin(estimates))
-        a, r, x = float(self.orders[k]), float(cost[k]), float(estimates[k])
-        for _ in range(4):
-            delta = float(renyi_delta(np.array([r]), np.array([x]), a)[0])
-            x = max(x - 0.9 * (log_target - math.log(max(delta, 1e-300))) / (a - 1), 0.0)
-        return a, r, x
 
     def _of_released(self) -> float:
         return self.delta * (1 - 1e-6) * (0.9 if self.mu else 1.0)
