@@ -219,8 +219,8 @@ class Gate:
             epsilon, in_hand = gate.certificate().epsilon, search.in_hand
             closer = ProfileSearch.of(votes, mechanism, epsilon=epsilon, delta=delta, in_hand=in_hand)
             if closer is not None:
-                found, levels = closer.best(queries=votes.queries, delta=delta, probability=probability)
-                if found < epsilon:
+                smaller, levels = closer.best(queries=votes.queries, delta=delta, probability=probability)
+                if smaller < epsilon:
                     return replace(gate, levels=levels, grid=closer.grid)._with_prefix(closer, probability, price)
         return gate._with_prefix(search, probability, price)
 
@@ -301,8 +301,8 @@ class Gate:
 
     def as_dict(self) -> dict[str, Any]:
         """The table and the prefix as plain values: with the mechanism and the shape of the votes, `Gate(**values)`."""
-        grid = None if self.grid is None else list(self.grid)
-        return {"levels": [list(level) for level in self.levels], "grid": grid, "prefix": self.prefix}
+        grid = {} if self.grid is None else {"grid": list(self.grid)}
+        return {"levels": [list(level) for level in self.levels], **grid, "prefix": self.prefix}
 
     def require_shape(self, votes: Votes) -> None:
         """Refuse votes of another shape than the gate was planned for."""
