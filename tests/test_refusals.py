@@ -24,7 +24,7 @@ from ostrakon.accounting.composition import gaussian_dp, pure_dp
 from ostrakon.accounting.composition import run as run_cost
 from ostrakon.accounting.composition import sum_of_discrete_gaussians as discrete
 from ostrakon.accounting.data_dependent import exact
-from ostrakon.accounting.data_independent import argmax_rdp, worst_case
+from ostrakon.accounting.data_independent import argmax_rdp, stages, worst_case
 from ostrakon.accounting.data_independent import likely_outcome as likely_outcome_rdp
 from ostrakon.accounting.data_independent import noisy_max as law
 from ostrakon.accounting.data_independent import supremum as joint_supremum
@@ -193,6 +193,10 @@ ENTRIES = [
           optional="distances"),
     entry(smooth.theorem_24, totals=[0.1, 0.2], smoothness=0.1),
     entry(smooth.smooth_sensitivity, votes=VOTES, mechanism=GNMax(sigma2=1.0), order=2.0, smoothness=0.1),
+    entry(stages.Stage, mechanism=QUIET, queries=3, max_answers=2, optional="max_answers",
+          at_least={"queries": 0, "max_answers": 0}),
+    entry(stages.worst_case_of_stages, stages=[stages.Stage(mechanism=QUIET, queries=2)], delta=1e-5, teachers=10,
+          classes=3, effort=1, optional="teachers classes"),
     entry(worst_case.worst_case, mechanism=QUIET, queries=3, delta=1e-5, max_answers=2, teachers=10, classes=3,
           optional="max_answers teachers classes", at_least={"queries": 0, "max_answers": 0}),
     entry(worst_case.gaussian_curve, mechanism=QUIET, basis=worst_case.GAUSSIAN, queries=3, max_answers=2,
@@ -326,6 +330,7 @@ ELSEWHERE = {
     # Of laws and profiles that the library itself has computed: tests/accounting/composition/test_adaptive.py and
     # tests/accounting/data_independent/test_adaptive_bound.py.
     *("Family", "Grid", "Profile", "Stencils", "ThreeOutcomes", "adaptive_profile", "compose_adaptively"),
+    *("Steps", "adaptive_steps", "compose_steps", "gaussian_step", "plain_bounds", "sizes_of", "together_or_apart"),
     *("compose_labels", "grid_for", "margins", "start_profile", "stencils_of", "three_outcomes", "two_class_family"),
     *(
         "every_nth_pair",
@@ -350,7 +355,7 @@ ELSEWHERE = {
     # Of votes: tests/accounting/data_dependent/test_adaptive_cost.py.
     "adaptive_epsilon",
     # Of votes and a table of mechanisms: tests/accounting/test_comparison.py.
-    "compare",
+    *("compare", "compared"),
 }
 
 
