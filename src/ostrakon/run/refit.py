@@ -136,7 +136,7 @@ def _refitted(
     if len(queries) and not (queries.min() >= 0 and queries.max() < len(view.public)):
         raise InvalidInput(f"The release asks about public rows that do not exist: there are {len(view.public)}.")
     learning = Learning(X_public=X_public, view=view, student=student, seed=recipe["seed"], objective=objective)
-    learning.require_named(classes=plan.classes)
+    learning.require_named(plan)
     selection = fit_student(learning, plan, answers, queries)
     form = RowForm.of(X_public, kinds={**(recipe["row"]["kinds"] or {}), **view.texts})
     quantity = None if statement.quantity is None else Quantity.of(statement.quantity)

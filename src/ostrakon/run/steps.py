@@ -213,7 +213,7 @@ def run_steps(
             seed=options.seed,
             objective=options.objective,
         )
-        learning.require_named(classes=plan.classes)
+        learning.require_named(plan)
         queries = queries_of(view, plan.rows, strategy=options.query_strategy, seed=options.seed)
         votes = collect_votes(context, plan, view, queries)
         name_who_is_trusted(context)

@@ -11,6 +11,7 @@ from ostrakon.data.embeddings import groups
 from ostrakon.estimators.choices import is_images, make_student, takes_rows
 from ostrakon.features.rowwise import row_count, take_rows
 from ostrakon.options.options import ACCURACY, AUTO, is_auto
+from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.features import View
 from ostrakon.students.additive_boosting import has_directions
 from ostrakon.students.candidates import image_candidates, table_candidates
@@ -64,14 +65,15 @@ class Learning:
             seed=self.seed,
         )
 
-    def require_named(self, *, classes: int) -> None:
+    def require_named(self, plan: Plan) -> None:
         """Refuse a named student that does not fit the features or the number of classes, before noise is spent."""
         if is_auto(self.student):
             return
         student = make_student(self.student, seed=self.seed, representation=self.view.representation)
-        if has_directions(student) and classes != 2:
+        # A student of labels has two classes for each.
+        if has_directions(student) and plan.target == "classes" and plan.classes != 2:
             raise InvalidInput(
-                f"increasing and decreasing must be left out unless there are two classes, got {classes} classes."
+                f"increasing and decreasing must be left out unless there are two classes, got {plan.classes} classes."
             )
 
     def sample(self) -> Any:
