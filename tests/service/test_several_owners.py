@@ -1,21 +1,32 @@
 """A service over several owners: votes add up, every owner pays every block, and without one nothing is drawn."""
 
+import contextlib
 import dataclasses
 import io
 import json
+import os
 import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
 import urllib.error
 
 import numpy as np
 import pandas as pd
 import pytest
+import sqlalchemy
 import tomli_w
 from starlette.testclient import TestClient
 
 from ostrakon.cli.train import train_from
+from ostrakon.data.files import CannotWrite
 from ostrakon.ledger.ledger import Ledger
+from ostrakon.ledger.location import Head
+from ostrakon.ledger.turn import Turn
 from ostrakon.mechanisms import ConfidentGNMax
-from ostrakon.service import BudgetSpent, Client, desk, open_service
+from ostrakon.service import BudgetSpent, Client, answers, desk, open_service
 from ostrakon.service.app import make_app
 from ostrakon.service.audit_file import AuditFile
 from ostrakon.service.clients import ClientFile, token_digest
@@ -52,16 +63,19 @@ def runs(tmp_path_factory):
 class Consortium:
     """The desk is north; south is a service in this process, reached through `RemoteOwner._said`."""
 
-    def __init__(self, folder, runs, stack, monkeypatch):
+    def __init__(self, folder, runs, stack, monkeypatch=None, port=1):
         self.folder, self.stack, self.down, self.lies = folder, stack, False, lambda said: said
         for name, source in runs.items():
             shutil.copytree(source / "run", folder / name / "run")
         (folder / "token").write_text("desk-token\n")
-        owner = {"name": "south", "url": "http://127.0.0.1:1", "token_file": "token"}
+        owner = {"name": "south", "url": f"http://127.0.0.1:{port}", "token_file": "token"}
         (folder / "owners.toml").write_text(tomli_w.dumps({"owner": [owner]}))
         client = Client(name="desk", token=token_digest("desk-token"), answers=0, requests_per_second=10**6)
         (folder / "clients.toml").write_text(tomli_w.dumps({"client": [dataclasses.asdict(client)]}))
-        monkeypatch.setattr(desk.urllib.request, "urlopen", self.call)
+        if monkeypatch is not None:
+            monkeypatch.setattr(
+                desk.urllib.request.OpenerDirector, "open", lambda _, *given, **how: self.call(*given, **how)
+            )
 
     def open(self, name, budget=100.0, **options):
         ledger = f"sqlite:///{self.folder / name}.db"
@@ -79,7 +93,7 @@ class Consortium:
         self.north = self.open("north", owners=self.folder / "owners.toml", **options)
         return self.north
 
-    def call(self, request, timeout, context):
+    def call(self, request, timeout):
         if self.down:
             raise urllib.error.URLError("down")
         path = request.full_url.removeprefix("http://127.0.0.1:1")
@@ -95,8 +109,6 @@ class Consortium:
 
 @pytest.fixture
 def consortium(tmp_path, runs, monkeypatch):
-    import contextlib
-
     with contextlib.ExitStack() as stack:
         yield Consortium(tmp_path, runs, stack, monkeypatch)
 
@@ -319,3 +331,132 @@ def test_other_files_of_owners_are_refused_in_one_sentence(tmp_path, content, se
     (tmp_path / "owners.toml").write_text(content)
     with pytest.raises(InvalidInput, match=sentence):
         desk.read_owners(tmp_path / "owners.toml")
+
+
+def full(*_, **__):
+    raise CannotWrite("it could not be written: the disk is full")
+
+
+def full_in_sqlite(*_, **__):
+    raise sqlite3.OperationalError("database or disk is full")
+
+
+@pytest.mark.parametrize("name", ["north", "south"])
+@pytest.mark.parametrize("when", ["before", "half way"])
+def test_on_a_full_disk_of_a_ledger_nothing_is_answered_and_the_block_is_paid_once(
+    consortium, ask, rows, monkeypatch, name, when
+):
+    """Half way: the entry is in the ledger, and its head beside it cannot be written."""
+    consortium.open_south()
+    north = consortium.open_north()
+    before = {owner: len(consortium.spends(owner)) for owner in ("north", "south")}
+    advance, finish = Head.advance, Turn.finish
+
+    def head(self, *given):
+        return full() if self.path.name.startswith(name) else advance(self, *given)
+
+    def entry(self):
+        if name in self._where:
+            raise sqlalchemy.exc.OperationalError("", {}, sqlite3.OperationalError("database or disk is full"))
+        return finish(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*((Turn, "finish", entry) if when == "before" else (Head, "advance", head)))
+        for _ in range(3):
+            with pytest.raises(InvalidInput, match="the disk is full"):
+                ask(north, rows(2))
+        assert north.rows_known == 0
+        assert north._unstored == []
+    assert set(ask(north, rows(2))) <= {-1, 0, 1}
+    paid = {owner: len(consortium.spends(owner)) - before[owner] for owner in before}
+    assert paid == {"north": 1, "south": 1}
+
+
+def test_on_a_full_disk_of_answers_nothing_leaves_and_a_start_again_pays_once_more(consortium, ask, rows, monkeypatch):
+    consortium.open_south()
+    north = consortium.open_north()
+    with monkeypatch.context() as patched:
+        patched.setattr(answers.AnswerStore, "_insert", full_in_sqlite)
+        for _ in range(2):
+            with pytest.raises(InvalidInput, match=r"is full; nothing left this machine"):
+                ask(north, rows(2))
+        assert north.rows_known == 0
+    drawn = [one.label for one in north._unstored]
+    assert ask(north, rows(2)) == drawn
+    assert len(consortium.spends("north")) == len(consortium.spends("south")) == 2
+
+
+PAYS = """
+import os, signal
+from ostrakon.cli import main
+from ostrakon.ledger.ledger import Ledger
+
+reserve, calls, killed = Ledger.reserve, [], os.environ["KILLED"]
+
+def pay(*given, **how):
+    # The first payment is for the run.
+    calls.append(killed)
+    if calls[1:] == ["before"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    receipt = reserve(*given, **how)
+    if calls[1:] == ["after"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return receipt
+
+Ledger.reserve = pay
+main()
+"""
+
+
+@contextlib.contextmanager
+def process_of_south(folder, port, killed):
+    """South as a process, which dies when it pays its first block: before or after the ledger has the entry."""
+    asked = ["serve", "south/run", "--ledger", f"sqlite:///{folder}/south.db", "--budget", "100", "--desk", "desk"]
+    command = [sys.executable, "-c", PAYS, *asked, "--port", str(port)]
+    process = subprocess.Popen(command, cwd=folder, env={**os.environ, "KILLED": killed})
+    try:
+        for _ in range(600):
+            with socket.socket() as wire:
+                if wire.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            assert process.poll() is None
+            time.sleep(0.1)
+        yield
+    finally:
+        process.kill()
+        process.wait(timeout=60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("killed", "lost"), [("before", 0), ("after", 1)])
+def test_an_owner_that_is_killed_while_it_pays_costs_one_block_at_most(tmp_path, runs, ask, rows, killed, lost):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with contextlib.ExitStack() as stack:
+        consortium = Consortium(tmp_path, runs, stack, port=port)
+        with process_of_south(tmp_path, port, killed):
+            north = consortium.open_north()
+            with pytest.raises(InvalidInput, match="Owner south cannot be reached at http"):
+                ask(north, rows(2))
+        assert (north.rows_known, north._unstored) == (0, [])
+        assert len(consortium.spends("south")) == 1 + lost
+        with process_of_south(tmp_path, port, ""):
+            assert set(ask(north, rows(2))) <= {-1, 0, 1}
+        assert len(consortium.spends("north")) == 2
+        assert len(consortium.spends("south")) == 2 + lost
+
+
+def test_without_tls_nothing_goes_to_a_proxy(tmp_path, monkeypatch):
+    with socket.socket() as proxy:
+        proxy.bind(("127.0.0.1", 0))
+        proxy.listen()
+        proxy.settimeout(0.2)
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        (tmp_path / "token").write_text("secret")
+        owner = desk.RemoteOwner(name="south", url="http://127.0.0.1:1", token_file=tmp_path / "token")
+        with pytest.raises(InvalidInput, match="cannot be reached"):
+            owner.greet()
+        with pytest.raises(TimeoutError):
+            proxy.accept()

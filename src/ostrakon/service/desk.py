@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from ostrakon.data.files import read_toml
 from ostrakon.ledger.fits import Refused
+from ostrakon.service.local_host import is_local
 from ostrakon.service.owner import Terms
 from ostrakon.validation import InvalidInput, line, shown
 
 SECONDS = 60
 """How long an owner may take for an answer."""
-_LOCAL = ("localhost", "127.0.0.1", "::1")
 _BYTES = 2**19
 """Bytes of features in one request."""
 _FILES = {"token_file", "certificate"}
@@ -65,12 +65,18 @@ class RemoteOwner:
     def __post_init__(self) -> None:
         self.name = line("name of an owner", self.name)
         parts = urlsplit(self.url) if isinstance(self.url, str) else urlsplit("")
-        local = parts.scheme == "http" and parts.hostname in _LOCAL
+        local = parts.scheme == "http" and is_local(parts.hostname or "")
         if not (local or parts.scheme == "https") or parts.path not in ("", "/") or parts.query:
             raise InvalidInput(f"url of owner {self.name} must be https://HOST:PORT, got {shown(self.url)}.")
         try:
             self._token = Path(self.token_file).read_text(encoding="utf-8").strip()
-            self._tls = None if local else ssl.create_default_context(cafile=self.certificate)
+            # What is sent without TLS never leaves this machine, by a proxy neither.
+            way = (
+                urllib.request.ProxyHandler({})
+                if local
+                else urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=self.certificate))
+            )
+            self._opener = urllib.request.build_opener(way)
         except (OSError, ValueError) as error:
             raise InvalidInput(
                 f"token_file and certificate of owner {self.name} must be a readable token and a certificate ({error})."
@@ -122,7 +128,7 @@ class RemoteOwner:
             {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=SECONDS, context=self._tls) as answer:
+            with self._opener.open(request, timeout=SECONDS) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             code, why = _refusal(error)

@@ -125,6 +125,7 @@ class OwnerVotes:
         self._block: tuple[str, Terms] | None = None
         self._given: dict[bytes, NDArray[np.int64]] = {}
         self._priced: tuple[Terms, Budget] | None = None
+        self._paying: tuple[tuple[str, Terms], Budget] | None = None
 
     def facts(self) -> dict[str, Any]:
         """Return what the desk compares before it begins: public facts."""
@@ -183,10 +184,12 @@ class OwnerVotes:
             raise InvalidInput("features must be finite, as those of the public rows are, and some are not.")
         if self._block != (block, terms):
             self.close()
-            budget = self._of(terms).again(InMemory())
+            if self._paying is None or self._paying[0] != (block, terms):
+                self._paying = ((block, terms), self._of(terms).again(InMemory()))
+            # The next attempt finds a reservation that failed half way, by the same receipt.
+            budget = self._paying[1]
             budget.reserve()
-            self._priced = (terms, budget)
-            self._block = (block, terms)
+            self._priced, self._block, self._paying = (terms, budget), (block, terms), None
         keys = [row.tobytes() for row in features]
         new = {key: at for at, key in enumerate(keys) if key not in self._given}
         if len(self._given) + len(new) > terms.queries:

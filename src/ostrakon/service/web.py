@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import json
 import logging
 import signal
@@ -17,6 +16,7 @@ from ostrakon.service.audit_file import AuditFile
 from ostrakon.service.clients import ClientFile
 from ostrakon.service.connections import Connection
 from ostrakon.service.labeller import Labeller
+from ostrakon.service.local_host import is_local
 from ostrakon.validation import InvalidInput, whole
 
 import uvicorn  # isort: skip  (after the app, which says what is to be installed)
@@ -55,7 +55,7 @@ def require_safe(host: str, *, port: int, certificate: Path | None, key: Path | 
                 f"tls_cert and tls_key must be a certificate and its key in PEM, without a password; {certificate} and "
                 f"{key} are not ({getattr(error, 'reason', None) or error})."
             ) from None
-    if certificate is None and not _is_local(host):
+    if certificate is None and not is_local(host):
         raise InvalidInput(f"tls_cert and tls_key must be given to listen beyond this machine, got host {host!r}.")
 
 
@@ -151,10 +151,3 @@ def _allow_many_files() -> None:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
