@@ -229,3 +229,19 @@ def test_bad_values_are_refused(changes, message):
         audit_training(noisy_sum(1.0, np.random.default_rng(0)), DATA, **(GOOD | changes))
     with pytest.raises(InvalidInput, match="data must be a pair"):
         audit_training(noisy_sum(1.0, np.random.default_rng(0)), DATA[0], **GOOD)
+
+
+def test_one_run_certifies_more_than_a_quarter_of_an_exact_claim_and_much_of_a_trainer_that_leaks():
+    canaries = 1000
+    unit, data = (np.eye(canaries), np.zeros(canaries, dtype=int)), (np.zeros((2, canaries)), np.array([0, 1]))
+    claimed, game = (gaussian_dp_epsilon(1.0, 1e-5), 1e-5), {"neighbours": "add-remove", "canaries": unit}
+
+    def found(sigma, seed):
+        rng, train = np.random.default_rng(10_000 + seed), noisy_sum(sigma, np.random.default_rng(seed))
+        return audit_training(train, data, claimed=claimed, rng=rng, score=at_place, **game)
+
+    sound = [found(1.0, seed) for seed in range(20)]
+    assert np.median([one.lower_bound for one in sound]) > 0.29 * claimed[0]
+    leaking = found(0.0, 0)
+    assert (leaking.guesses, leaking.correct) == (500, 500)
+    assert leaking.lower_bound > 4.9
