@@ -297,9 +297,12 @@ def test_sets_of_labels_cover_new_rows_and_are_those_of_the_release(tmp_path):
     assert "Mean number of labels in a set:" in (release / "model_card.md").read_text()
 
 
-def test_a_student_without_held_out_answers_has_no_sets():
-    with pytest.raises(InvalidInput, match="Prediction sets need a student of one label a row"):
-        fitted(n_queries=20)[0].predict_sets(X[:3])
+@pytest.mark.parametrize("student", ["logistic", "auto"])
+def test_trained_teachers_give_no_sets(student):
+    model, _ = fitted(student=student, n_queries=80)
+    assert (model.answers_ >= 0).sum() >= 50
+    with pytest.raises(InvalidInput, match="Prediction sets need a student of one label a row, of per-record teachers"):
+        model.predict_sets(X[:3])
 
 
 def test_columns_of_public_rows_are_those_of_the_private_ones():

@@ -306,13 +306,14 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         Raises
         ------
         InvalidInput
-            If rows may have several labels, if fewer than 50 queries were answered, and for another coverage.
+            If rows may have several labels, for trained teachers, if fewer than 50 queries were answered, and for
+            another coverage.
 
         Notes
         -----
         Estimated from released answers that were held out (`ostrakon.students.prediction_sets`), so it costs no
         privacy; the coverage holds in 95% of fits if private and public rows are alike within cells. It is a mean over
-        all records: of a rare class fewer may be covered. With trained teachers it is the coverage of released answers.
+        all records: of a rare class fewer may be covered.
         """
         check_is_fitted(self)
         student: Any = self.released_

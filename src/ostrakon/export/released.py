@@ -14,8 +14,8 @@ from ostrakon.students.prediction_sets import PredictionSets
 from ostrakon.validation import InvalidInput
 
 NO_SETS = (
-    "Prediction sets need a student of one label a row whose probabilities were tried on at least 50 held-out queries; "
-    "this one was not."
+    "Prediction sets need a student of one label a row, of per-record teachers, whose probabilities were tried on at "
+    "least 50 held-out queries; this one was not."
 )
 
 

@@ -5,7 +5,6 @@ without a cell say which classes are in the sets of its public rows: m[k, j] is 
 set holds class j. With the private counts c[k, j], the share of records whose set holds their label is the sum of
 m c / n. It is linear in the counts, so the noise of its estimate is known. The threshold is the largest one up to which
 a lower bound of that share, at 95% confidence, is at least the coverage; with the threshold 0 a set holds all classes.
-Of released labels, every answered query is a cell of one row, with one vote.
 
 Assumption: within a cell, public rows and private records are alike, and sets hold the label of a record no less often
 than if labels were shuffled within the cell. The released student is taken to be at least as good as those of the
@@ -22,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse, stats
+from scipy import sparse
 
 from ostrakon.accounting.estimates import CONFIDENCE
 from ostrakon.students.agreement_estimate import share_of_votes
@@ -30,7 +29,6 @@ from ostrakon.students.agreement_estimate import share_of_votes
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-OF_ANSWERS = "public rows that were answered"
 COVERAGES = (0.8, 0.9, 0.95)
 """Coverages that are offered."""
 _TRIED: tuple[float, ...] = tuple(np.geomspace(1e-3, 0.5, 40).tolist())
@@ -68,21 +66,12 @@ class PredictionSets:
             f"{size} at {'coverage ' if not number else ''}{coverage:g}"
             for number, (coverage, size) in enumerate(zip(self.thresholds, sizes, strict=True))
         )
-        if self.of == OF_ANSWERS:
-            right, known = "the label that was released for", "answers"
-            limits = (
-                "Fewer sets may hold the right label: released labels are not always right, and rows on which teachers "
-                "disagree have none"
-            )
-        else:
-            right, known = "the right label of", "counts"
-            whose = "users" if "users" in self.of else "records"
-            limits = f"It is a mean over all {whose}: of a rare class few or none may be covered"
+        whose = "users" if "users" in self.of else "records"
         return (
-            f"`predict_sets(rows, coverage=0.9)` gives every row a set of labels, which holds {right} at least 90% of "
-            f"the {self.of}. Mean number of labels in a set: {numbers}. The coverage was estimated from held-out "
-            f"released {known}: it holds in {CONFIDENCE:.0%} of runs, if public and private rows with similar features "
-            f"are alike. {limits}."
+            "`predict_sets(rows, coverage=0.9)` gives every row a set of labels, which holds the right label of at "
+            f"least 90% of the {self.of}. Mean number of labels in a set: {numbers}. The coverage was estimated from "
+            f"held-out released counts: it holds in {CONFIDENCE:.0%} of runs, if public and private rows with similar "
+            f"features are alike. It is a mean over all {whose}: of a rare class few or none may be covered."
         )
 
 
@@ -100,15 +89,15 @@ class UntaughtRows:
         The cell of each row, an index into `counts`.
     counts : array of float, shape (cells, classes)
         What was released. Cells without rows here do not matter.
-    sigma2 : float or None
-        Standard deviation of the noise on each count; None for released labels.
+    sigma2 : float
+        Standard deviation of the noise on each count.
     """
 
     likely: FloatArray
     labels: IntArray
     own: IntArray
     counts: FloatArray
-    sigma2: float | None
+    sigma2: float
 
 
 def in_sets(likely: FloatArray, labels: IntArray, threshold: float) -> NDArray[np.bool_]:
@@ -143,11 +132,10 @@ def thresholds_of(
     Thresholds are tried from 0 on, until the first one with a bound below the coverage. So the probability of taking
     one that is too large is at most 5%, although many are tried.
     """
-    bound_of = _of_labels if rows.sigma2 is None else _of_counts
     chosen: dict[float, float] = dict.fromkeys(coverages, 0.0)
     passing = set(coverages)
     for threshold in _TRIED:
-        bound = bound_of(rows, in_sets(rows.likely, rows.labels, threshold), votes)
+        bound = _covered(rows, in_sets(rows.likely, rows.labels, threshold), votes)
         passing = {coverage for coverage in passing if bound >= coverage}
         if not passing:
             break
@@ -155,15 +143,8 @@ def thresholds_of(
     return chosen
 
 
-def _of_labels(rows: UntaughtRows, inside: NDArray[np.bool_], votes: int | None) -> float:
-    """A lower bound of the share of released labels in the sets of their rows (Clopper and Pearson)."""
-    right = int(inside[np.arange(len(inside)), rows.counts[rows.own].argmax(axis=1)].sum())
-    return float(stats.binomtest(right, len(inside), alternative="greater").proportion_ci(CONFIDENCE).low)
-
-
-def _of_counts(rows: UntaughtRows, inside: NDArray[np.bool_], votes: int | None) -> float:
+def _covered(rows: UntaughtRows, inside: NDArray[np.bool_], votes: int | None) -> float:
     """A lower bound of the share of votes for classes in the sets of the rows of their cell."""
-    assert rows.sigma2 is not None
     cells, own = np.unique(rows.own, return_inverse=True)
     counts, members = rows.counts[cells], np.bincount(own)
     mean = sparse.csr_array((1 / members[own], (own, np.arange(len(own)))), shape=(len(cells), len(own)))

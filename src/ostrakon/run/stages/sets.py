@@ -10,7 +10,7 @@ from ostrakon.run.stages.estimates import FEWEST_QUERIES, counted_in_words
 from ostrakon.run.stages.learning import Learning
 from ostrakon.statements.statement import Protects, Unit
 from ostrakon.students.calibration import CalibratedStudent, tempered
-from ostrakon.students.prediction_sets import OF_ANSWERS, PredictionSets, UntaughtRows, in_sets, thresholds_of
+from ostrakon.students.prediction_sets import PredictionSets, UntaughtRows, in_sets, thresholds_of
 from ostrakon.students.selection import Selection
 
 _SIZED = 2000
@@ -22,18 +22,17 @@ def sets_of(
 ) -> PredictionSets | None:
     """Sets of labels of the chosen student; None if nothing was held out, or too few cells.
 
+    Released labels of trained teachers give none: they are not always right, and missing where teachers disagree.
+
     counted: as of `Task`.
     """
     released, likely, own = selection.released, selection.likely, selection.own
     if released is None or likely is None or own is None or len(released.counts) < FEWEST_QUERIES:
         return None
-    if plan.trained and released.sigma2 is not None:
-        # A vote of a trained teacher is about one row, not about its cell.
+    if plan.trained or released.sigma2 is None:
         return None
     student = selection.student
-    votes, of = (None, OF_ANSWERS)
-    if released.sigma2 is not None:
-        votes, of = counted_in_words(plan, unit=unit, protects=protects, counted=counted)
+    votes, of = counted_in_words(plan, unit=unit, protects=protects, counted=counted)
     rows = np.flatnonzero(np.isfinite(likely).all(axis=1) & (own >= 0))
     said = likely[rows]
     labels = said.argmax(axis=1)
