@@ -124,6 +124,7 @@ ROWS = [
     Row(input="frame", options=per_record(student="additive")),
     Row(input="no public rows", options={"mechanism": MOMENTS, "delta": 1e-4}),
     Row(input="embeddings", options=per_record(representation="embeddings")),
+    Row(input="embeddings", options=per_record(MOMENTS, representation="embeddings", student="gaussian-process")),
     # A quantity as the target.
     Row(input="quantity", options={"mechanism": "quantity-gnmax(sigma2=3)", "queries": 12, "delta": 1e-4}),
     Row(
@@ -131,8 +132,10 @@ ROWS = [
         options={"mechanism": "quantity-gnmax(sigma2=3, max_contributions=2)", "delta": 1e-4},
         slow=True,
     ),
+    Row(input="quantity", options=per_record("quantity-gnmax(sigma2=3)", student="logistic")),
     # Several labels of a row.
-    Row(input="several labels", options={"mechanism": "labels-gnmax(sigma2=3)", "queries": 12, "delta": 1e-4}),
+    Row(input="several labels", options=per_record("labels-gnmax(sigma2=3)", student="sums")),
+    Row(input="several labels", options=per_record("labels-gnmax(sigma2=3)", student="soft-vote")),
     Row(
         input="several labels of users",
         options={"mechanism": "labels-gnmax(sigma2=3)", "queries": 9, "delta": 1e-4},
