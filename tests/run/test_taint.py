@@ -142,6 +142,11 @@ ROWS = [
         slow=True,
     ),
     Row(input="several labels", options={"teachers": 8, "mechanism": GNMAX, "queries": 6, "delta": 1e-4}),
+    Row(
+        input="quantity of pictures",
+        options=per_record("quantity-gnmax(sigma2=3)", student="sums", representation="hog"),
+    ),
+    Row(input="several labels of texts", options=per_record("labels-gnmax(sigma2=3)", representation="tfidf")),
     # If only labels are protected the features are public: they are equal, and labels differ.
     Row(input="labels", options=per_record()),
     Row(input="labels", options=trained(GNMAX)),
@@ -289,6 +294,17 @@ def archive(folder: Path, frame: pd.DataFrame, strange: bool) -> dict[str, Any]:
     return {"private": folder / "private.npz", "public": folder / "public.npy", "classes": "0,1"}
 
 
+def quantity_of_pictures(folder: Path, frame: pd.DataFrame, strange: bool) -> dict[str, Any]:
+    given = archive(folder, frame, strange)
+    X, y = images(1, len(frame), strange=strange)
+    np.savez(folder / "private.npz", X=X, y=7.5 + 20 * y + 1000 * strange)
+    return {"private": given["private"], "public": given["public"], "range": "0,40"}
+
+
+def several_labels_of_texts(folder: Path, frame: pd.DataFrame, strange: bool) -> dict[str, Any]:
+    return {**folder_of_texts(folder, frame, strange), "classes": "no;yes"}
+
+
 def folder_of_images(folder: Path, frame: pd.DataFrame, strange: bool) -> dict[str, Any]:
     name = "taken in the clinic " if strange else "photo "
     private = write_images(folder / "private", *images(1, len(frame), strange=strange), name)
@@ -344,6 +360,8 @@ INPUTS: dict[str, Callable[[Path, pd.DataFrame, bool], dict[str, Any]]] = {
     "quantity of users": quantities_of_users,
     "several labels": several_labels,
     "several labels of users": several_labels_of_users,
+    "quantity of pictures": quantity_of_pictures,
+    "several labels of texts": several_labels_of_texts,
     "no public rows": without_public,
     "embeddings": embedded,
     "npz": archive,
