@@ -192,10 +192,9 @@ def _process(graph: Graph, model: Any, rows: Any) -> Answer:
     smooth = graph.add("Div", smooth, graph.add("ReduceSum", weight, AXIS, keepdims=1))
     line = of_directions(graph, model.linear_.directions_, model.coef_, rows)
     values = graph.add("Max", graph.add("Add", line, smooth), process_student.LEAST)
-    values = graph.add("Mul", values, values)
+    values = graph.add("Pow", values, process_student.POWER)
     values = graph.add("Div", values, graph.add("ReduceSum", values, AXIS, keepdims=1))
-    logistic = graph.add("Mul", moments(graph, model.linear_, rows)[1], 1 - process_student.WEIGHT)
-    likely = graph.add("Add", graph.add("Mul", values, process_student.WEIGHT), logistic)
+    likely = graph.add("Div", graph.add("Add", values, moments(graph, model.linear_, rows)[1]), 2.0)
     return best(graph, likely), likely
 
 
