@@ -13,6 +13,7 @@ from ostrakon.report.markdown import escaped
 from ostrakon.statements.sentences import DROPPED_OUT, REFITTED, consent_in_words, of_records
 from ostrakon.students.measures import AnyMeasures, LabelMeasures, Measures, QuantityMeasures
 from ostrakon.students.prediction_sets import PredictionSets
+from ostrakon.students.quantity_student import SUMS
 
 TITLE = "In plain words"
 NOT_GIVEN = "not given"
@@ -82,7 +83,8 @@ def first_page(
     sums = any(asked["parameters"].get("moments") for asked in content["rounds"])
     votes = f"{rows} and noisy votes of teachers" + (" and noisy sums of the private rows' features" if sums else "")
     if "quantity" in content:
-        votes = f"{rows} and noisy sums of the private rows' features and quantities"
+        features = "features and " if content["tuned"]["student"].startswith(SUMS) else ""
+        votes = f"{rows} and noisy sums of the private rows' {features}quantities"
     if "public_rows" in content:
         votes = "noisy counts of the private rows by column, without public rows"
     return [
