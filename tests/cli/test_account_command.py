@@ -117,6 +117,7 @@ def test_what_has_no_bound_is_infinity_never_zero(command):
         ([*STAGES, "--earlier", "1"], "--earlier must be EPSILON,DELTA"),
         ([*STAGES, "--earlier", "nan,0.1"], "the epsilon of --earlier must be"),
         ([*STAGES, "--earlier", "1,nan"], "the delta of --earlier must be"),
+        ([*STAGES, "--earlier", "1,1e-5"], "must be above the delta of --earlier, 1e-05, got 1e-05"),
         ([*NOISE, "--queries", "1", "--queries", "2"], "--queries must be given once for one mechanism, got 2 times"),
     ],
 )

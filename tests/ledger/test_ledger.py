@@ -50,6 +50,11 @@ def test_runs_add_up_as_curves_until_the_cap(url):
     assert ledger.account("patients") == held
 
 
+def test_a_refusal_says_that_the_account_charges_more_than_the_epsilon_of_the_run(opened):
+    with pytest.raises(Refused, match=r"epsilon 2 remains .*, but an account of this kind charges this run more"):
+        opened.reserve("patients", "dearer", Cost.of(mu=3.0), epsilon=1.5, delta=1e-5, **HOW)
+
+
 def test_what_a_refusal_offers_fits(opened):
     opened.reserve("patients", "first", Cost.of(mu=0.3), **HOW)
     with pytest.raises(Refused, match=r"epsilon 1\.9 would pass") as refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -73,6 +74,11 @@ def show_stages(
     shape: dict[str, Any] = {"teachers": votes.teachers, "classes": classes, "abstentions": votes.abstentions}
     worst = worst_case_of_stages(stages, delta=delta, earlier=earlier, effort=EFFORT, **shape)
     unsound = [one.mechanism.name for one in stages if not one.mechanism.releasable]
+    if earlier is not None and earlier.delta >= delta and math.isinf(worst.epsilon) and not unsound:
+        raise InvalidInput(
+            f"--delta is for everything together and must be above the delta of --earlier, {earlier.delta:g}, "
+            f"got {delta:g}."
+        )
     if unsound:
         worst = replace(worst, basis=f"{worst.basis}; no release may rest on {unsound[0]}")
     if as_json:

@@ -60,14 +60,12 @@ def require_fits(
             f"({describe(account)}) has {max(0.0, room):.3g} left for that; choose a mechanism that does not "
             "fail, or a smaller delta."
         )
-    raise Refused(
-        f"The run{wanted} would pass the cap of account {name!r} ({describe(account)}): "
-        + (
-            f"epsilon {left:g} remains for a run at delta {run_delta:g}; ask for that, or less."
-            if left > 0
-            else "nothing remains."
-        )
-    )
+    remains = f"epsilon {left:g} remains for a run at delta {run_delta:g}" if left > 0 else "nothing remains."
+    if left > 0:
+        dearer = epsilon is not None and epsilon <= left
+        advice = "an account of this kind charges this run more than its own epsilon; ask for less."
+        remains += f", but {advice}" if dearer else "; ask for that, or less."
+    raise Refused(f"The run{wanted} would pass the cap of account {name!r} ({describe(account)}): {remains}")
 
 
 def describe(account: Account) -> str:
