@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import http.server
 import io
 import json
 import os
@@ -10,6 +11,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 
@@ -323,6 +325,8 @@ def test_the_statement_names_every_owner_and_its_cap(consortium):
         ('[[owner]]\nname = "a"', "must have certificate, name, token_file, url"),
         ('[[owner]]\nname = "a"\nurl = "http://example.org:1"\ntoken_file = "token"', "must be https://HOST:PORT"),
         ('[[owner]]\nname = "a"\nurl = "https://example.org/x"\ntoken_file = "token"', "must be https://HOST:PORT"),
+        ('[[owner]]\nname = "a"\nurl = "http://[::1]example.org"\ntoken_file = "token"', "must be https://HOST:PORT"),
+        ('[[owner]]\nname = "a"\nurl = "http://a@127.0.0.1"\ntoken_file = "token"', "must be https://HOST:PORT"),
         ('[[owner]]\nname = "a"\nurl = "https://example.org"\ntoken_file = "absent"', "must be a readable token"),
     ],
 )
@@ -460,3 +464,27 @@ def test_without_tls_nothing_goes_to_a_proxy(tmp_path, monkeypatch):
             owner.greet()
         with pytest.raises(TimeoutError):
             proxy.accept()
+
+
+def test_the_token_goes_nowhere_but_to_the_owner(tmp_path):
+    asked = []
+
+    class Redirects(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_response(302)
+            self.send_header("Location", f"http://localhost:{self.server.server_port}/elsewhere")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Redirects) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        (tmp_path / "token").write_text("secret")
+        url = f"http://127.0.0.1:{server.server_port}"
+        owner = desk.RemoteOwner(name="south", url=url, token_file=tmp_path / "token")
+        with pytest.raises(InvalidInput, match="refused with status 302"):
+            owner.greet()
+        server.shutdown()
+    assert asked == ["/v1/owner"]

@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import os
+import re
 import ssl
 import urllib.error
 import urllib.request
@@ -30,6 +31,8 @@ _BYTES = 2**19
 """Bytes of features in one request."""
 _FILES = {"token_file", "certificate"}
 _KEYS = {"name", "url", *_FILES}
+_PLACE = re.compile(r"([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]+)?", re.ASCII)
+"""HOST or HOST:PORT, without anything that two readers of an address may understand otherwise."""
 _NOISE = ("threshold", "sigma1", "sigma2")
 
 
@@ -66,7 +69,8 @@ class RemoteOwner:
         self.name = line("name of an owner", self.name)
         parts = urlsplit(self.url) if isinstance(self.url, str) else urlsplit("")
         local = parts.scheme == "http" and is_local(parts.hostname or "")
-        if not (local or parts.scheme == "https") or parts.path not in ("", "/") or parts.query:
+        whole = _PLACE.fullmatch(parts.netloc) is not None and parts.path in ("", "/") and not parts.query
+        if not (whole and (local or parts.scheme == "https")):
             raise InvalidInput(f"url of owner {self.name} must be https://HOST:PORT, got {shown(self.url)}.")
         try:
             self._token = Path(self.token_file).read_text(encoding="utf-8").strip()
@@ -76,7 +80,7 @@ class RemoteOwner:
                 if local
                 else urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=self.certificate))
             )
-            self._opener = urllib.request.build_opener(way)
+            self._opener = urllib.request.build_opener(way, _NoRedirects)
         except (OSError, ValueError) as error:
             raise InvalidInput(
                 f"token_file and certificate of owner {self.name} must be a readable token and a certificate ({error})."
@@ -138,6 +142,13 @@ class RemoteOwner:
             raise InvalidInput(f"Owner {self.name} refused with status {error.code}: {why}") from None
         except (OSError, ValueError) as error:
             raise InvalidInput(f"Owner {self.name} cannot be reached at {self.url} ({error}).") from None
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """An owner that names another address is refused, because the token would be sent there, too."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
 
 
 def _refusal(error: urllib.error.HTTPError) -> tuple[str, str]:
