@@ -260,6 +260,16 @@ def test_a_process_learns_from_embeddings_and_a_mean_of_two_students_from_tables
         (299, True): "gaussian-process",
         (300, True): "gaussian-process",
     }
+    assert [candidate.name for candidate in table_candidates(queries=299, **told)] == [
+        "moments:extra-trees",
+        "moments",
+        "soft-vote",
+        "logistic(C=0.3)",
+        "logistic(C=3.0)",
+        "extra-trees",
+        "hist-gradient-boosting",
+        "majority",
+    ]
     embeddings = table_candidates(queries=300, embedded=True, **told)
     assert [candidate.name for candidate in embeddings] == [
         "gaussian-process",
