@@ -31,7 +31,7 @@ _BYTES = 2**19
 """Bytes of features in one request."""
 _FILES = {"token_file", "certificate"}
 _KEYS = {"name", "url", *_FILES}
-_PLACE = re.compile(r"([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]+)?", re.ASCII)
+_ADDRESS = re.compile(r"([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]+)?", re.ASCII)
 """HOST or HOST:PORT, without anything that two readers of an address may understand otherwise."""
 _NOISE = ("threshold", "sigma1", "sigma2")
 
@@ -69,7 +69,7 @@ class RemoteOwner:
         self.name = line("name of an owner", self.name)
         parts = urlsplit(self.url) if isinstance(self.url, str) else urlsplit("")
         local = parts.scheme == "http" and is_local(parts.hostname or "")
-        whole = _PLACE.fullmatch(parts.netloc) is not None and parts.path in ("", "/") and not parts.query
+        whole = _ADDRESS.fullmatch(parts.netloc) is not None and parts.path in ("", "/") and not parts.query
         if not (whole and (local or parts.scheme == "https")):
             raise InvalidInput(f"url of owner {self.name} must be https://HOST:PORT, got {shown(self.url)}.")
         try:
