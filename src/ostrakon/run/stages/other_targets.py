@@ -25,7 +25,7 @@ from ostrakon.students.share_student import ShareStudent
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray
 
-_OF_SUMS = "ridge regression from released sums; its penalties (and thresholds of labels) were chosen on these alone"
+_OF_SUMS = "ridge regression from released sums; its penalties{} were chosen on these alone"
 _HALF = 0.5
 _OF_ANSWERS, _WHY = "logistic", "the default where trained teachers answer on several labels"
 
@@ -56,9 +56,9 @@ def fit_labels(learning: Learning, plan: Plan, answers: Answers, queries: IntArr
 
 
 def _of_sums(student: QuantityRidge | LabelRidge, learning: Learning, released: Released) -> Selection:
-    chosen = Candidate(name=SUMS, student=student)
+    chosen, more = Candidate(name=SUMS, student=student), " and thresholds" if isinstance(student, LabelRidge) else ""
     fitted = released.fit_student(student, learning.view.public)
-    return Selection(chosen=chosen, student=fitted, agreement={}, how=_OF_SUMS)
+    return Selection(chosen=chosen, student=fitted, agreement={}, how=_OF_SUMS.format(more))
 
 
 def _answers_by_label(answers: Answers, queries: IntArray, labels: int) -> list[Released]:
