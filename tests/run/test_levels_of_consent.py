@@ -263,7 +263,7 @@ def test_files_without_the_levels_are_refused(files, tmp_path, more, said):
 
 def test_labels_alone_have_no_levels(files, tmp_path):
     only = {"target": "ill", "classes": "no,yes", "protect": "labels", "out": tmp_path / "run"}
-    with pytest.raises(InvalidInput, match="consent cannot be given where labels alone"):
+    with pytest.raises(InvalidInput, match="consent cannot be given if only labels"):
         ostrakon.train(private=files / "private.csv", consent="tier:1=1", **only)
 
 
