@@ -18,7 +18,7 @@ from ostrakon.accounting.account import account as price
 from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.accounting.rdp import Conversion
 from ostrakon.cli.app import app, bar, console
-from ostrakon.cli.options import VotesFile, mechanism_parameters, with_options
+from ostrakon.cli.options import Stages, VotesFile, mechanism_parameters, with_options
 from ostrakon.cli.stages import earlier_of, only, show_stages, stages_of
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import build
@@ -38,12 +38,8 @@ def account(
         list[str], typer.Option(help="How votes become answers. Several are asked one after another.")
     ] = ["confident-gnmax"],  # noqa: B006
     parameters: dict[str, Any],
-    queries: Annotated[
-        list[int] | None, typer.Option(help=r"Only the first N queries; of several mechanisms each. \[default: all]")
-    ] = None,
-    max_answers: Annotated[
-        list[int] | None, typer.Option(help="A cap on answers, fixed before votes were seen; of several each.")
-    ] = None,
+    queries: Stages.queries = None,
+    max_answers: Stages.max_answers = None,
     earlier: Annotated[
         str | None, typer.Option(help="EPSILON,DELTA of an earlier release of the same data, for the same neighbours.")
     ] = None,

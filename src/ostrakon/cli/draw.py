@@ -10,7 +10,7 @@ import typer
 
 from ostrakon.cli.account import first_queries, mechanism_of, number, read_votes, shown
 from ostrakon.cli.app import app, console
-from ostrakon.cli.options import VotesFile, mechanism_parameters, with_options
+from ostrakon.cli.options import Stages, VotesFile, mechanism_parameters, with_options
 from ostrakon.cli.stages import stages_of
 
 
@@ -26,12 +26,8 @@ def draw(
     ] = ["confident-gnmax"],  # noqa: B006
     parameters: dict[str, Any],
     out: Annotated[Path, typer.Option(help="The folder of the answers.")] = Path("answers"),
-    queries: Annotated[
-        list[int] | None, typer.Option(help=r"Only the first N queries; of several mechanisms each. \[default: all]")
-    ] = None,
-    max_answers: Annotated[
-        list[int] | None, typer.Option(help="A cap on answers, fixed before votes were seen; of several each.")
-    ] = None,
+    queries: Stages.queries = None,
+    max_answers: Stages.max_answers = None,
     delta: Annotated[float | None, typer.Option(help=r"Of the printed cost. \[default: the account's]")] = None,
     kind: VotesFile.kind = "auto",
     teachers: VotesFile.teachers = None,

@@ -136,6 +136,17 @@ HelpAll = Annotated[
 _VOTES_PANEL = "Votes file"
 
 
+class Stages:
+    """Option types of what is asked of each mechanism, for `ostrakon.cli.stages`."""
+
+    queries = Annotated[
+        list[int] | None, typer.Option(help=r"Only the first N queries; of several mechanisms each. \[default: all]")
+    ]
+    max_answers = Annotated[
+        list[int] | None, typer.Option(help="A cap on answers, fixed before votes were seen; of several each.")
+    ]
+
+
 class VotesFile:
     """Option types of a file with votes, for `ostrakon.data.votes_file.load_votes`."""
 

@@ -12,7 +12,7 @@ from ostrakon.cli.app import app, console
 from ostrakon.cli.options import Declared, mechanism_parameters, options_of, with_options
 from ostrakon.cli.train import say
 from ostrakon.data.classes import labels_in
-from ostrakon.data.labels import several_labels
+from ostrakon.data.labels import labels_of_rows
 from ostrakon.data.quantity import Quantity
 from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
@@ -107,7 +107,7 @@ def plan(
 
 def _target(target: str | None, classes: str | None) -> dict[str, Any]:
     """The target, classes and several labels as `read_public` takes them."""
-    labels = several_labels(target, classes)
+    labels = labels_of_rows(target, classes)
     if labels is None:
         return {"target": target, "classes": labels_in(classes)}
     return {"target": target if classes is not None else ",".join(labels.names), "labels": labels}

@@ -107,7 +107,7 @@ def labels_named(classes: str | None) -> tuple[str, ...] | None:
     return tuple(name.strip() for name in classes.split(SEPARATOR))
 
 
-def several_labels(target: str | None, classes: str | None) -> Labels | None:
+def labels_of_rows(target: str | None, classes: str | None) -> Labels | None:
     """The labels of which a row may have several: columns `a,b,c` of the target, or classes `a;b;c`; None for neither.
 
     Errors: `InvalidInput` for an empty name of a column, and for columns beside classes.

@@ -17,7 +17,7 @@ from ostrakon.accounting.rdp import Curve
 from ostrakon.ledger.cost import ORDERS, Cost, require_cost
 from ostrakon.ledger.total import Total
 from ostrakon.numerics.inverse import least
-from ostrakon.numerics.rounding import above
+from ostrakon.numerics.rounding import above, below
 from ostrakon.validation import InvalidInput, fraction, non_negative, one_of, positive, settle, shown
 
 GAUSSIAN, RENYI, PURE, MIXED = "gaussian", "renyi", "pure", "mixed"
@@ -121,7 +121,7 @@ class Filter:
             If a value is out of range, or the order leaves no room.
         """
         epsilon, delta, kind = _epsilon("epsilon", epsilon), fraction("delta", delta), one_of("kind", kind, KINDS)
-        of_gaussian, of_renyi, of_failures = (_below(share * Fraction(delta)) for share in KINDS[kind])
+        of_gaussian, of_renyi, of_failures = (below(share * Fraction(delta)) for share in KINDS[kind])
         if order is not None and not of_renyi:
             raise InvalidInput(f"order must be left out of an account of kind {kind}, which has no Rényi lane.")
         rho = None
@@ -262,7 +262,7 @@ class Filter:
         if renyi is not None and renyi < 1 and self.rho is not None and self.order is not None:
             epsilons.append(_epsilon_of(2 * Fraction(self.rho) * (1 - renyi) / Fraction(self.order), delta))
         if pure is not None and pure < 1:
-            epsilons.append(_below(Fraction(self.epsilon) * (1 - pure)))
+            epsilons.append(below(Fraction(self.epsilon) * (1 - pure)))
         return math.floor(max(epsilons) * 10_000) / 10_000
 
     def as_dict(self) -> dict[str, Any]:
@@ -314,13 +314,7 @@ def _epsilon_of(mu_squared: Fraction, delta: float) -> float:
 
 
 def _share_of(kind: str, lane: int, delta: float) -> float:
-    return _below(KINDS[kind][lane] * Fraction(delta))
-
-
-def _below(value: Fraction) -> float:
-    """Return the largest float that is not above `value`."""
-    nearest = float(value)
-    return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
+    return below(KINDS[kind][lane] * Fraction(delta))
 
 
 def _epsilon(name: str, value: Any) -> float:

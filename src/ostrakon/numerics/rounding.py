@@ -1,4 +1,4 @@
-"""Sums and products that are never below the exact ones."""
+"""Floats that are never below, or never above, exact numbers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ def above(value: Fraction) -> float:
     except OverflowError:
         return math.inf if value > 0 else -math.inf
     return nearest if nearest >= value else math.nextafter(nearest, math.inf)
+
+
+def below(value: Fraction) -> float:
+    """The largest float that is not above `value`."""
+    nearest = float(value)
+    return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
 
 
 def product_above(count: int, value: float) -> float:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from ostrakon.data.classes import FROM_PRIVATE, joined, labels_in
 from ostrakon.data.consent import Consent
-from ostrakon.data.labels import Labels, labels_named, several_labels
+from ostrakon.data.labels import Labels, labels_named, labels_of_rows
 from ostrakon.data.object_store import is_uri, stored_path
 from ostrakon.data.quantity import Quantity
 from ostrakon.options.option import Option, Settings
@@ -170,7 +170,7 @@ class Files(Settings):
     @property
     def labels(self) -> Labels | None:
         """The labels of which a row may have several: columns of the target, or classes written a;b;c."""
-        return several_labels(self.target, self.classes)
+        return labels_of_rows(self.target, self.classes)
 
     def _require_labels(self) -> None:
         if self.labels is None:

@@ -37,7 +37,7 @@ from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.accounting.rdp import Curve
 from ostrakon.mechanisms.base import FloatArray, Mechanism, RunCost
 from ostrakon.mechanisms.rdp import rdp_of_pure_dp
-from ostrakon.numerics.rounding import above, product_above, sum_above
+from ostrakon.numerics.rounding import above, below, product_above, sum_above
 from ostrakon.validation import InvalidInput, fraction, non_negative, settle, shown, whole
 
 _RENYI = "Rényi DP of all stages together"
@@ -205,9 +205,7 @@ def _adaptively(charges: list[_Charge], known: float, delta: float, effort: int)
 
 def _remaining(delta: float, failures: list[float]) -> float:
     """What failures leave of delta, rounded downward; less than 0 if they exceed it."""
-    rest = Fraction(delta) - sum(map(Fraction, failures))
-    nearest = float(rest)
-    return nearest if nearest <= rest else math.nextafter(nearest, -math.inf)
+    return below(Fraction(delta) - sum(map(Fraction, failures)))
 
 
 def _charge_of_pair(epsilon: float, delta: float) -> _Charge:
