@@ -28,8 +28,11 @@ _MOST_WORK = 4e9
 _SECONDS = 4e-7
 """What Python needs for one outcome at one point of the grid."""
 
-_SHARE = 0.015
+_SHARE = 0.004
 """The chords add at most this share of the run's variance, divided by six."""
+
+_COARSEST = 2.0
+"""The largest factor by which the grid may be coarser."""
 
 _FEWEST_POINTS = 400
 _BLOCK = 256
@@ -72,11 +75,12 @@ def adaptive_epsilon(votes: Votes, mechanism: Mechanism, *, epsilon: float, delt
     deviation = epsilon / math.sqrt(2 * max(math.log(1 / delta), 0.5))
     length = 1.15 * epsilon + 0.5 * deviation
     step = min(deviation * math.sqrt(_SHARE / votes.queries), length / _FEWEST_POINTS)
-    grid = Grid(step=step, count=math.ceil(length / step))
     order = back.ravel()
-    work = grid.count * float(sum(families[i].p.size for i in order.tolist()))
-    if work > _MOST_WORK:
+    work = length / step * float(sum(families[i].p.size for i in order.tolist()))
+    coarser = max(1.0, work / _MOST_WORK)
+    if coarser > _COARSEST:
         return math.inf
+    grid = Grid(step=step * coarser, count=math.ceil(length / step / coarser))
     values = _compose([stencils_of(family, grid) for family in families], order, grid, seconds=2 * _SECONDS * work)
     return Profile(grid=grid, values=np.where(values >= 0, values, np.inf)).epsilon(delta)
 
