@@ -2,7 +2,7 @@
 
     python benchmarks/service.py --data DIR [--seconds 20] [--connections 64]
 
-DIR holds adult.data.gz and adult.test.gz. 250 logistic teachers are trained on Adult, `ostrakon serve` answers on
+DIR holds adult.data.gz and adult.test.gz. 250 logistic teachers are trained on Adult, `ostrakon service start` answers on
 localhost, and wrk (which must be installed) asks from the same machine: one row a request, rows that were answered
 before (cached), and rows that never were (fresh: numbers of adult.test are changed a little, so that none comes twice).
 Every fresh answer is paid in the ledger and on the disk before it leaves. "The plain way" asks the 250 models, one
@@ -63,7 +63,7 @@ def main() -> None:
         folder = Path(scratch)
         rows = train(options.data, folder)
         url = f"sqlite:///{folder / 'budget.db'}"
-        token = ostrakon("client", "load", "--answers", "10000000", "--requests-per-second", "1000000", cwd=folder)
+        token = ostrakon("service", "client", "load", "--answers", "10000000", "--requests-per-second", "1000000", cwd=folder)
         print(f"plain way, one row at a time: {plain(folder, url, rows):.1f} rows a second", flush=True)
         with serving(folder, url) as at:
             ask(at, token, rows[:500])
@@ -126,14 +126,14 @@ def plain(folder: Path, url: str, rows: list[dict[str, Any]]) -> float:
 
 
 class serving:
-    """`ostrakon serve` on a free port, while the block lasts: its address."""
+    """`ostrakon service start` on a free port, while the block lasts: its address."""
 
     def __init__(self, folder: Path, url: str) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.at = f"http://127.0.0.1:{port}"
-        command = [sys.executable, "-m", "ostrakon", "serve", "run", "--ledger", url, "--port", str(port)]
+        command = [sys.executable, "-m", "ostrakon", "service", "start", "run", "--ledger", url, "--port", str(port)]
         self._process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
 
     def __enter__(self) -> str:

@@ -2,7 +2,7 @@
 
     python benchmarks/service_idle.py [--idle 2000] [--slow 500] [--ahead 20 300] [--seconds 30]
 
-`ostrakon serve` answers over TLS on localhost, from 20 teachers of a made-up table. Idle connections finish their TLS
+`ostrakon service start` answers over TLS on localhost, from 20 teachers of a made-up table. Idle connections finish their TLS
 handshake and send nothing; slow ones send one byte of a header a second; each that is ended is opened again.
 Connections that send ahead send 10,000 requests for /health each, without a token, and read nothing; one that is ended
 is opened again after 10 seconds.
@@ -255,10 +255,10 @@ def main() -> None:
         trained(folder)
         certificate(folder)
         command = [sys.executable, "-m", "ostrakon"]
-        client = [*command, "client", "a", "--answers", "1000", "--requests-per-second", "1000"]
+        client = [*command, "service", "client", "a", "--answers", "1000", "--requests-per-second", "1000"]
         token = subprocess.run(client, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
         port, other = free_port(), free_port()
-        serve = ["serve", "run", "--ledger", "sqlite:///budget.db", "--budget", "100", "--block", "5"]
+        serve = ["service", "start", "run", "--ledger", "sqlite:///budget.db", "--budget", "100", "--block", "5"]
         tls = ["--tls-cert", "cert.pem", "--tls-key", "key.pem", "--port", str(port)]
         process = subprocess.Popen([*command, *serve, *tls], cwd=folder, stdout=subprocess.DEVNULL)
         peer = subprocess.Popen([sys.executable, __file__, "--bare", str(other), str(folder)])

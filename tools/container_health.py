@@ -16,17 +16,17 @@ from pathlib import Path
 def address(command: list[str]) -> str | None:
     """Where the service that `command` started says whether it is healthy; None for another command.
 
-    >>> address(["ostrakon", "serve", "run", "--port=9000", "--tls-cert", "a.pem"])
+    >>> address(["ostrakon", "service", "start", "run", "--port=9000", "--tls-cert", "a.pem"])
     'https://127.0.0.1:9000/health'
-    >>> address(["ostrakon", "serve", "run"])
+    >>> address(["ostrakon", "service", "start", "run"])
     'http://127.0.0.1:8443/health'
-    >>> address(["ostrakon", "serve", "run", "--host", "::"])
+    >>> address(["ostrakon", "service", "start", "run", "--host", "::"])
     'http://[::1]:8443/health'
-    >>> address(["ostrakon", "train", "--private", "serve"])
+    >>> address(["ostrakon", "train", "--private", "service", "start"])
     """
     words = [part for word in command for part in word.split("=", 1)]
-    commands = [word for word in words if word in ("serve", "train", "study")]
-    if commands[:1] != ["serve"]:
+    commands = [pair for pair in itertools.pairwise(words) if pair[0] in ("service", "train", "study")]
+    if commands[:1] != [("service", "start")]:
         return None
     given = dict(itertools.pairwise(words))
     host = given.get("--host", "127.0.0.1")

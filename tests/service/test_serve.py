@@ -1,4 +1,4 @@
-"""`ostrakon serve` and `ostrakon client` as processes: tokens, TLS, kills, and many who ask at random."""
+"""`ostrakon service start` and `ostrakon service client` as processes: tokens, TLS, kills, and many who ask at random."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from ostrakon.validation import InvalidInput
 
 
 class Served:
-    """`ostrakon serve` on the run of `place`, with a client a; ended when the block ends."""
+    """`ostrakon service start` on the run of `place`, with a client a; ended when the block ends."""
 
     def __init__(self, place, *options, trust=None):
         self.place, self.trust = place, trust
@@ -33,11 +33,11 @@ class Served:
             self.port = free.getsockname()[1]
         folder = place.run.parent
         if not (folder / "clients.toml").exists():
-            self.token = ostrakon("client", "a", "--answers", 100000, "--requests-per-second", 10**6, folder=folder)
+            self.token = ostrakon("service", "client", "a", "--answers", 100000, "--requests-per-second", 10**6, folder=folder)
             (folder / "token").write_text(self.token.stdout.strip())
         self.token = (folder / "token").read_text()
         asked = ["run", "--ledger", place.ledger, "--budget", "100", "--port", str(self.port), "--block", "5", *options]
-        command = [sys.executable, "-m", "ostrakon", "serve", *asked]
+        command = [sys.executable, "-m", "ostrakon", "service", "start", *asked]
         self.said = folder / "said"
         # A file, not a pipe: workers of a killed process would hold that open.
         # Platforms set this variable for servers that may be copied; clients and blocks are counted in one process.
@@ -112,12 +112,12 @@ def test_refusals_are_sentences(place, monkeypatch):
         assert isinstance(done.exception, InvalidInput)
         return str(done.exception)
 
-    asked = ("serve", "run", "--ledger", place.ledger)
+    asked = ("service", "start", "run", "--ledger", place.ledger)
     assert "clients must be a readable TOML file" in refused(*asked).replace("--", "")
-    assert CliRunner().invoke(app, ["client", "a", "--answers", "3"]).exit_code == 0
+    assert CliRunner().invoke(app, ["service", "client", "a", "--answers", "3"]).exit_code == 0
     assert "tls_cert and tls_key must be given" in refused(*asked, "--host", "0.0.0.0")
     assert "There is no ledger at" in refused(*asked)
-    assert "answers" in refused("client", "b", "--answers", -1)
+    assert "answers" in refused("service", "client", "b", "--answers", -1)
 
 
 @pytest.mark.slow

@@ -415,7 +415,7 @@ main()
 @contextlib.contextmanager
 def process_of_south(folder, port, killed):
     """South as a process, which dies when it pays its first block: before or after the ledger has the entry."""
-    asked = ["serve", "south/run", "--ledger", f"sqlite:///{folder}/south.db", "--budget", "100", "--desk", "desk"]
+    asked = ["service", "start", "south/run", "--ledger", f"sqlite:///{folder}/south.db", "--budget", "100", "--desk", "desk"]
     command = [sys.executable, "-c", PAYS, *asked, "--port", str(port)]
     process = subprocess.Popen(command, cwd=folder, env={**os.environ, "KILLED": killed})
     try:

@@ -34,7 +34,7 @@ _FILES = (
     "refit",
     "reproduce",
     "schema",
-    "serve",
+    "service",
     "study",
     "train",
 )

@@ -203,7 +203,7 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile, desk:
     return app
 
 
-_BEARER = HTTPBearer(auto_error=False, description="The token that `ostrakon client` has shown.")
+_BEARER = HTTPBearer(auto_error=False, description="The token that `ostrakon service client` has shown.")
 
 
 async def _client_of(request: Request, _: Annotated[Any, Depends(_BEARER)]) -> Client:

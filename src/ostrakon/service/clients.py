@@ -93,7 +93,7 @@ def read_clients(path: str | os.PathLike[str]) -> dict[str, Client]:
     content = read_toml("clients", path)
     tables = content.get("client")
     if not isinstance(tables, list) or not tables or set(content) != {"client"}:
-        raise InvalidInput(f"{path} must hold tables [[client]], and nothing else; `ostrakon client` adds one.")
+        raise InvalidInput(f"{path} must hold tables [[client]], and nothing else; `ostrakon service client` adds one.")
     clients = [_client_from(table, path) for table in tables]
     for field in ("name", "token"):
         values = [getattr(client, field) for client in clients]

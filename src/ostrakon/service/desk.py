@@ -46,7 +46,7 @@ class RemoteOwner:
     url : str
         ``https://HOST:PORT``; without TLS on this machine alone.
     token_file : pathlib.Path
-        Holds the token that `ostrakon client` showed there.
+        Holds the token that `ostrakon service client` showed there.
     certificate : pathlib.Path, optional
         The certificate of the owner's service, if it signed that itself.
 

@@ -1,4 +1,4 @@
-"""`ostrakon serve` and `ostrakon client`: a labelling service on the teachers of a run, and who may ask it."""
+"""`ostrakon service`: a labelling service on the teachers of a run, and who may ask it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from ostrakon.cli.app import app, console
+from ostrakon.cli.app import Commands, app, console
 
-Clients = Annotated[Path, typer.Option(help="TOML file of the clients (`ostrakon client` adds one).")]
+service = Commands(help="A labelling service on the teachers of a run: start, client.", no_args_is_help=True)
+app.add_typer(service, name="service")
+
+Clients = Annotated[Path, typer.Option(help="TOML file of the clients (`ostrakon service client` adds one).")]
 
 
-@app.command()
-def serve(
+@service.command()
+def start(
     run: Annotated[Path, typer.Argument(help="The folder of a run with trained teachers.", metavar="RUN")],
     *,
     ledger: Annotated[
@@ -77,7 +80,7 @@ def serve(
         )
 
 
-@app.command()
+@service.command()
 def client(
     name: Annotated[str, typer.Argument(help="The client's name.")],
     *,
