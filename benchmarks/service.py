@@ -2,8 +2,8 @@
 
     python benchmarks/service.py --data DIR [--seconds 20] [--connections 64]
 
-DIR holds adult.data.gz and adult.test.gz. 250 logistic teachers are trained on Adult, `ostrakon service start` answers on
-localhost, and wrk (which must be installed) asks from the same machine: one row a request, rows that were answered
+DIR holds adult.data.gz and adult.test.gz. 250 logistic teachers are trained on Adult, `ostrakon service start` answers
+on localhost, and wrk (which must be installed) asks from the same machine: one row a request, rows that were answered
 before (cached), and rows that never were (fresh: numbers of adult.test are changed a little, so that none comes twice).
 Every fresh answer is paid in the ledger and on the disk before it leaves. "The plain way" asks the 250 models, one
 after the other, about one row after the other, in one process, with no service at all.
@@ -63,7 +63,8 @@ def main() -> None:
         folder = Path(scratch)
         rows = train(options.data, folder)
         url = f"sqlite:///{folder / 'budget.db'}"
-        token = ostrakon("service", "client", "load", "--answers", "10000000", "--requests-per-second", "1000000", cwd=folder)
+        limits = ["--answers", "10000000", "--requests-per-second", "1000000"]
+        token = ostrakon("service", "client", "load", *limits, cwd=folder)
         print(f"plain way, one row at a time: {plain(folder, url, rows):.1f} rows a second", flush=True)
         with serving(folder, url) as at:
             ask(at, token, rows[:500])

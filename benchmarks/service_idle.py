@@ -2,8 +2,8 @@
 
     python benchmarks/service_idle.py [--idle 2000] [--slow 500] [--ahead 20 300] [--seconds 30]
 
-`ostrakon service start` answers over TLS on localhost, from 20 teachers of a made-up table. Idle connections finish their TLS
-handshake and send nothing; slow ones send one byte of a header a second; each that is ended is opened again.
+`ostrakon service start` answers over TLS on localhost, from 20 teachers of a made-up table. Idle connections finish
+their TLS handshake and send nothing; slow ones send one byte of a header a second; each that is ended is opened again.
 Connections that send ahead send 10,000 requests for /health each, without a token, and read nothing; one that is ended
 is opened again after 10 seconds.
 Honest requests are sent over new connections, up to five a second, first alone and then beside the others, which are in

@@ -1,4 +1,4 @@
-"""`ostrakon service start` and `ostrakon service client` as processes: tokens, TLS, kills, and many who ask at random."""
+"""`ostrakon service` as processes: tokens, TLS, kills, and many who ask at random."""
 
 import json
 import os
@@ -33,7 +33,8 @@ class Served:
             self.port = free.getsockname()[1]
         folder = place.run.parent
         if not (folder / "clients.toml").exists():
-            self.token = ostrakon("service", "client", "a", "--answers", 100000, "--requests-per-second", 10**6, folder=folder)
+            limits = ("--answers", 100000, "--requests-per-second", 10**6)
+            self.token = ostrakon("service", "client", "a", *limits, folder=folder)
             (folder / "token").write_text(self.token.stdout.strip())
         self.token = (folder / "token").read_text()
         asked = ["run", "--ledger", place.ledger, "--budget", "100", "--port", str(self.port), "--block", "5", *options]

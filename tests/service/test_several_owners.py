@@ -415,8 +415,8 @@ main()
 @contextlib.contextmanager
 def process_of_south(folder, port, killed):
     """South as a process, which dies when it pays its first block: before or after the ledger has the entry."""
-    asked = ["service", "start", "south/run", "--ledger", f"sqlite:///{folder}/south.db", "--budget", "100", "--desk", "desk"]
-    command = [sys.executable, "-c", PAYS, *asked, "--port", str(port)]
+    asked = ["--ledger", f"sqlite:///{folder}/south.db", "--budget", "100", "--desk", "desk", "--port", str(port)]
+    command = [sys.executable, "-c", PAYS, "service", "start", "south/run", *asked]
     process = subprocess.Popen(command, cwd=folder, env={**os.environ, "KILLED": killed})
     try:
         for _ in range(600):
