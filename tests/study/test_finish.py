@@ -189,20 +189,18 @@ def test_shares_of_another_study_are_refused(three, trusted, files, tmp_path):
     [{"epsilon": 4.0}, {"classes": ["yes", "no"]}, {"owners": "reordered"}, {"report": ReportDetails(purpose="Sale")}],
     ids=lambda changes: next(iter(changes)),
 )
-def test_a_study_that_is_replaced_after_owners_have_joined_is_refused_by_all(three, tmp_path, changes):
-    study = three.create(str(tmp_path / "study"), exchange="files")
-    for owner in three.owners:
-        join_study(study, three.table(owner.name), owner=owner.name, by="patient")
-    shutil.rmtree(study.folder)
+def test_a_study_that_is_replaced_after_owners_have_joined_is_refused_by_all(three, files, tmp_path, changes):
+    study, shares = files
     if "owners" in changes:
         changes = {"owners": three.owners[::-1]}
     other = three.create(str(tmp_path / "study"), exchange="files", **changes)
     with pytest.raises(InvalidInput, match=r"north\.share was made for another study, or another version of this one"):
-        finish_study(other)
+        finish_study(other, shares=shares)
+    own = {"owner": "north", "by": "patient", "keep": shares.with_name(f"{shares.name}-north"), "shares": shares}
     with pytest.raises(InvalidInput, match="another"):
-        join_study(other, three.table("north"), owner="north", by="patient")
+        join_study(other, three.table("north"), **own)
     with pytest.raises(InvalidInput, match="expect must be the study's hash"):
-        join_study(other, three.table("north"), owner="north", by="patient", expect=study.hash)
+        join_study(other, three.table("north"), expect=study.hash, **own)
 
 
 def test_whose_a_share_is_stands_in_it_and_not_in_its_name(files, tmp_path):
