@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ostrakon.data.images_on_disk import blocks_of
+from ostrakon.data.queries import connect
 from ostrakon.validation import InvalidInput
 
 _BLOCK = 64  # SHA-256's block, to which HMAC pads its key
@@ -100,7 +101,7 @@ def by_row(identities: Any, sql: Callable[[str], str], *, rounded: bool = False)
     table = _as_arrow(identities)
     if table.num_columns == 0:
         raise InvalidInput("identities must have at least one column, got none.")
-    connection = duckdb.connect()
+    connection = connect()
     try:
         connection.register("records", table)
         asked = sql(identity_sql(describe_columns(connection, "records"), rounded=rounded))
@@ -184,7 +185,7 @@ def fingerprint_of_identities(X: Any, users: Any = None, *, key: bytes) -> str:
     """
     once = users is not None
     table = _as_arrow(users if once else X)
-    connection = duckdb.connect()
+    connection = connect()
     try:
         connection.register("records", table)
         identity = identity_sql(describe_columns(connection, "records"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 import re
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,18 +32,40 @@ def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], Any]
             raise
 
 
+def _new_database() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(config={"temp_directory": "", "disabled_optimizers": ",".join(_DISABLED)})
+
+
+@functools.cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """The database in memory of this process: to open one takes longer than most queries."""
+    return _new_database()
+
+
+if hasattr(os, "register_at_fork"):
+    # A forked process has none of its threads, and would wait for them at its end.
+    os.register_at_fork(before=_database.cache_clear)
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """A connection that sees nothing of others, and writes nothing to disk.
+
+    Its data are private, and by default DuckDB would write them to the current folder.
+    """
+    return _database().cursor()
+
+
 @contextlib.contextmanager
 def asking(path: Path | ObjectPath, *, note: str = "") -> Generator[duckdb.DuckDBPyConnection]:
-    """A connection for queries on a file: errors of DuckDB and of object storage become one sentence.
-
-    It writes nothing to disk: its data are private, and by default DuckDB would write them to the current folder.
-    """
-    connection = duckdb.connect(config={"temp_directory": "", "disabled_optimizers": ",".join(_DISABLED)})
+    """A connection for queries on a file: errors of DuckDB and of object storage become one sentence."""
+    connection = _new_database() if isinstance(path, ObjectPath) else connect()
     try:
         if isinstance(path, ObjectPath):
             connection.register_filesystem(client())
         yield connection
     except duckdb.Error as error:
+        if isinstance(error, duckdb.FatalException | duckdb.InternalException):
+            _database.cache_clear()  # DuckDB refuses further queries on it
         raise unreadable(path, error, note=note) from error
     finally:
         connection.close()
