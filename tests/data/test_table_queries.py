@@ -32,6 +32,15 @@ def test_nothing_is_written_to_disk():
     assert "statistics_propagation" in settings["disabled_optimizers"]
 
 
+def test_settings_are_those_of_one_connection_alone():
+    query = "SELECT current_setting('threads'), current_setting('preserve_insertion_order')"
+    with asking("x.csv", threads=1, preserve_insertion_order="false") as alone, connect() as shared:
+        assert alone.execute(query).fetchone() == (1, False)
+        assert shared.execute(query).fetchone()[1]
+        with pytest.raises(duckdb.InvalidInputException, match="locked"):
+            shared.execute("SET preserve_insertion_order = false")
+
+
 def test_a_database_that_failed_is_not_used_again():
     before = queries._database()
     with pytest.raises(InvalidInput, match="cannot be read"), asking("x.csv"):

@@ -76,8 +76,7 @@ def stream(table: Table, columns: Sequence[str], *, labels: str, rows: int) -> I
     """
     kinds = dict(table.typed_columns)
     cells = ", ".join(_cell(name, kinds[name], label=name == labels) for name in columns)
-    with asking(table.path) as connection:
-        connection.execute(f"SET threads = {_THREADS}")
+    with asking(table.path, threads=_THREADS) as connection:
         reader = interruptible(
             connection, lambda: _reader(connection.sql(f"SELECT {cells} FROM ({table.select(columns)})"), rows)
         )

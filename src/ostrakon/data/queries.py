@@ -32,14 +32,18 @@ def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], Any]
             raise
 
 
-def _new_database() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(config={"temp_directory": "", "disabled_optimizers": ",".join(_DISABLED)})
+def _new_database(**settings: Any) -> duckdb.DuckDBPyConnection:
+    given = {"temp_directory": "", "disabled_optimizers": ",".join(_DISABLED), **settings}
+    return duckdb.connect(config={name: str(value) for name, value in given.items()})
 
 
 @functools.cache
 def _database() -> duckdb.DuckDBPyConnection:
     """The database in memory of this process: to open one takes longer than most queries."""
-    return _new_database()
+    database = _new_database()
+    # A setting would be one of all connections, also of those that other threads have.
+    database.execute("SET lock_configuration = true")
+    return database
 
 
 if hasattr(os, "register_at_fork"):
@@ -56,9 +60,13 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 
 @contextlib.contextmanager
-def asking(path: Path | ObjectPath, *, note: str = "") -> Generator[duckdb.DuckDBPyConnection]:
-    """A connection for queries on a file: errors of DuckDB and of object storage become one sentence."""
-    connection = _new_database() if isinstance(path, ObjectPath) else connect()
+def asking(path: Path | ObjectPath, *, note: str = "", **settings: Any) -> Generator[duckdb.DuckDBPyConnection]:
+    """A connection for queries on a file: errors of DuckDB and of object storage become one sentence.
+
+    settings: of DuckDB, for a database of its own; without any it is as of `connect`.
+    """
+    alone = bool(settings) or isinstance(path, ObjectPath)
+    connection = _new_database(**settings) if alone else connect()
     try:
         if isinstance(path, ObjectPath):
             connection.register_filesystem(client())

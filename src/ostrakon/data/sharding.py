@@ -327,12 +327,9 @@ class _Split:
     def _copy(self, aside: Path, spill: Path, number: str, piece: str, target: Path) -> None:
         """One SQL statement: every row with its teacher's number, partitioned by piece."""
         size = len(pieces(self.n_teachers)[0])
-        with asking(self.table.path) as connection:
-            # Spilled rows are private: they stay beside the shards, never in a shared temporary folder.
-            connection.execute(f"SET temp_directory = {literal(spill.as_posix())}")
-            connection.execute(f"SET memory_limit = {literal(self.memory_limit)}")
-            connection.execute("SET preserve_insertion_order = false")
-            connection.execute(f"SET threads = {self.threads}")
+        # Spilled rows are private: they stay beside the shards, never in a shared temporary folder.
+        how: dict[str, Any] = {"temp_directory": spill.as_posix(), "memory_limit": self.memory_limit}
+        with asking(self.table.path, **how, preserve_insertion_order="false", threads=self.threads) as connection:
             teacher = teacher_sql(self.table.identity(self.identity), self.n_teachers, key=self.key)
             rows = f"SELECT {', '.join(self.written)}, {teacher} AS {quoted(number)} FROM ({self.table.select()})"
             rows = f"SELECT *, {quoted(number)} // {size} AS {quoted(piece)} FROM ({rows})"
