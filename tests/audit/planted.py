@@ -38,7 +38,7 @@ SOUND: dict[str, Mechanism] = {
     "interactive-gnmax": InteractiveGNMax(threshold=20.0, sigma1=8.0, sigma2=20.0, scores=np.tile(SCORES, (32, 1))),
     "bounded-gnmax": BoundedGNMax(sigma2=3.0),
     "moment-gnmax": MomentGNMax(sigma2=3.0),
-    "quantity-gnmax": QuantityGNMax(sigma2=3.0),
+    "quantity-gnmax": QuantityGNMax(sigma2=3.0, errors=0.1),
     "labels-gnmax": LabelsGNMax(sigma2=3.0),
     "exponential": ExponentialMechanism(epsilon_per_query=0.1),
     "permute-and-flip": PermuteAndFlip(epsilon_per_query=0.1),

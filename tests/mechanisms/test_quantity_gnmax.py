@@ -9,7 +9,7 @@ import pytest
 from ostrakon.features.sums import SumMap
 from ostrakon.mechanisms import MomentGNMax, QuantityGNMax
 from ostrakon.teachers.per_record import collect_per_record
-from ostrakon.votes import STEPS, BoundedVotes, SplitVotes
+from ostrakon.votes import STEPS, BoundedVotes, Moments, SplitVotes
 
 PUBLIC = np.random.default_rng(0).normal(size=(60, 3))
 # The first is beyond every public value, so that its features are as long as any.
@@ -72,6 +72,42 @@ def test_the_price_by_hand():
     assert mechanism.run_cost(queries=10) == MomentGNMax(sigma2=8.0, max_contributions=2, moments=0.6).run_cost(
         queries=10
     )
+
+
+def test_counts_of_errors_by_hand_and_as_the_composition_of_two_gaussians():
+    mechanism = QuantityGNMax(sigma2=8.0, max_contributions=2, moments=0.6, errors=0.1)
+    parts = 2 * 2 / 8.0**2, 2 / mechanism.moment_noise**2, 2 / mechanism.error_noise**2
+    assert [part / sum(parts) for part in parts] == pytest.approx([0.3, 0.6, 0.1], rel=1e-12)
+    assert math.sqrt(sum(parts)) <= mechanism.run_cost(queries=10).mu < 1.000001 * math.sqrt(sum(parts))
+    removed = math.sqrt(parts[0] / 2 + parts[1] / 4 + parts[2] / 2)
+    assert mechanism.under("take-out").run_cost(queries=10).mu == pytest.approx(removed, rel=1e-9)
+    assert sum(mechanism.cost_shares.values()) == pytest.approx(1)
+    assert QuantityGNMax(sigma2=8.0).error_noise is None
+
+
+@pytest.mark.parametrize(
+    ("errors", "message"),
+    [
+        (0.2, "errors must leave a share for the sums by cell beside moments, 0.8, got 0.2"),
+        (-0.1, "errors must be a finite number of at least 0, got -0.1"),
+        (math.nan, "errors must be a finite number of at least 0, got nan"),
+        (True, "errors must be a finite number of at least 0, got True"),
+        (1e-30, "errors must be 0, or a share that leaves counts of errors noise of at most"),
+    ],
+)
+def test_shares_of_the_errors_that_are_refused(errors, message):
+    with pytest.raises(ValueError, match=message):
+        QuantityGNMax(sigma2=8.0, errors=errors)
+
+
+def test_noise_on_counts_of_errors_is_what_is_paid_for():
+    mechanism, exact = QuantityGNMax(sigma2=3.0, errors=0.05), np.full((40_000, 1), 7 * STEPS)
+    drawn = mechanism.noisy_errors(Moments(exact, teachers=300_000), np.random.default_rng(1))
+    assert (drawn * STEPS == np.rint(drawn * STEPS)).all()
+    # Five standard errors; noise of 0.97 of that width would fail.
+    assert (drawn - 7).std() == pytest.approx(mechanism.error_noise, rel=5 / math.sqrt(2 * drawn.size))
+    with pytest.raises(ValueError, match="errors must be above 0"):
+        QuantityGNMax(sigma2=3.0).noisy_errors(Moments(exact, teachers=300_000), np.random.default_rng(1))
 
 
 def test_split_votes_are_released_in_votes_with_the_noise_that_is_paid_for():

@@ -99,8 +99,11 @@ def _sampled(subject: Mechanism, rng: np.random.Generator) -> dict[str, tuple[Fl
         votes = BoundedVotes(exact, teachers=_TEACHERS, max_contributions=subject.contribution_bound)
         drawn = np.concatenate([(subject.noisy_counts(votes, rng) - exact).ravel() for _ in range(runs)])
         samples["noisy counts"] = drawn, subject.vote_noise
-    if subject.moment_noise is not None:
-        moments = Moments(exact * STEPS, teachers=_TEACHERS)
-        drawn = np.concatenate([(subject.noisy_moments(moments, rng) - exact).ravel() for _ in range(runs)])
-        samples["noisy sums of features"] = drawn, subject.moment_noise
+    sums = Moments(exact * STEPS, teachers=_TEACHERS)
+    for what, sigma, draw in (
+        ("noisy sums of features", subject.moment_noise, subject.noisy_moments),
+        ("noisy counts of errors", subject.error_noise, subject.noisy_errors),
+    ):
+        if sigma is not None:
+            samples[what] = np.concatenate([(draw(sums, rng) - exact).ravel() for _ in range(runs)]), sigma
     return samples

@@ -42,7 +42,7 @@ _AT_ONCE = 1024
 
 
 class Student:
-    """The student of a folder: `predict`, `predict_proba`, `predict_sets`, `classes_`.
+    """The student of a folder: `predict`, `predict_proba`, `predict_sets`, `predict_interval`, `classes_`.
 
     folder: where student.json lies; by default beside this file.
     """
@@ -79,6 +79,15 @@ class Student:
         places, likely = self._answers(rows)
         return as_lists(likely, places, threshold, self.classes_, sets["labels"])
 
+    def predict_interval(self, rows: Any, coverage: float = 0.9) -> np.ndarray:
+        """The lower and the upper end of the interval of every row, (rows, 2); model_card.md says what they cover."""
+        intervals = self.description.get("prediction_intervals")
+        if intervals is None:
+            raise ValueError("This student has no prediction intervals: model_card.md says what it predicts.")
+        half_widths = {float(each): width for each, width in intervals["half_widths"].items()}
+        half_width = threshold_for(half_widths, coverage)
+        return interval_around(self.predict(rows), half_width, **self.description["quantity"])
+
     def _answers(self, rows: Any) -> Any:
         inputs = self._inputs(rows)
         count = len(next(iter(inputs.values())))
@@ -112,10 +121,15 @@ class Student:
 
 
 def threshold_for(thresholds: Mapping[float, float], coverage: float) -> float:
-    """The threshold of a coverage. Errors: ValueError for one that is not offered."""
+    """The threshold, or the half-width, of a coverage. Errors: ValueError for one that is not offered."""
     if coverage not in thresholds:
         raise ValueError(f"coverage must be one of {', '.join(map(str, thresholds))}, got {coverage!r}.")
     return thresholds[coverage]
+
+
+def interval_around(values: Any, half_width: float, low: float, high: float) -> np.ndarray:
+    """The ends of intervals around estimates, within the range from low to high, (rows, 2)."""
+    return np.column_stack([np.maximum(values - half_width, low), np.minimum(values + half_width, high)])
 
 
 def as_lists(likely: Any, places: Any, threshold: float, classes: Any, labels: Sequence[Any]) -> list[list[Any]]:

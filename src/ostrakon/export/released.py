@@ -8,14 +8,20 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from ostrakon.data.quantity import Quantity
-from ostrakon.export.loader import as_lists, threshold_for
+from ostrakon.export.loader import as_lists, interval_around, threshold_for
 from ostrakon.export.row_form import RowForm
+from ostrakon.students.prediction_intervals import PredictionIntervals
 from ostrakon.students.prediction_sets import PredictionSets
 from ostrakon.validation import InvalidInput
 
 NO_SETS = (
     "Prediction sets need a student of one label a row, of per-record teachers, whose probabilities were tried on at "
     "least 50 held-out queries; this one was not."
+)
+
+NO_INTERVALS = (
+    "Intervals need a student whose errors on the private records were counted: that of a run with errors above 0, not "
+    "another one that was fitted later."
 )
 
 
@@ -83,19 +89,38 @@ class ReleasedQuantity(RegressorMixin, BaseEstimator):
     """A student that estimates a quantity, behind all that raw rows go through. Already fitted.
 
     form, representation: as of `ReleasedStudent`. student: predicts shares of the range, 0 to 1. quantity: the range.
+    intervals: what makes intervals; None for a student whose errors were not counted.
     """
 
-    def __init__(self, form: RowForm, representation: Any, student: Any, quantity: Quantity) -> None:
+    def __init__(
+        self,
+        form: RowForm,
+        representation: Any,
+        student: Any,
+        quantity: Quantity,
+        intervals: PredictionIntervals | None = None,
+    ) -> None:
         self.form = form
         self.representation = representation
         self.student = student
         self.quantity = quantity
+        self.intervals = intervals
 
     def predict(self, X: Any) -> Any:
         """The estimated quantity of every raw row, within its range."""
         rows = self.form.read(X)
         seen = rows if self.representation is None else np.asarray(self.representation.transform(rows), np.float64)
         return self.quantity.values(self.student.predict(seen))
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+        """The lower and the upper end of the interval of every raw row; see `PATERegressor.predict_interval`."""
+        if self.intervals is None:
+            raise InvalidInput(NO_INTERVALS)
+        try:
+            half_width = threshold_for(self.intervals.half_widths, coverage)
+        except ValueError as error:
+            raise InvalidInput(str(error)) from None
+        return interval_around(self.predict(X), half_width, self.quantity.low, self.quantity.high)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

@@ -50,7 +50,8 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
     student: a `ReleasedStudent`, or a fitted classifier of numbers, named columns of numbers, or images. rows: what a
     row of its input is, in words.
     Returns: {"version", "format", "file", "loader", "needs", "how_to_load", "input", "classes" (or "quantity", with its
-    range)}, of several labels "several_labels", of a student with sets of labels "prediction_sets", of networks
+    range)}, of several labels "several_labels", of a student with sets of labels "prediction_sets", with intervals
+    "prediction_intervals", of networks
     "layers" and, where a frozen encoder stands before the student, "encoding": what it "needs" (packages, and "files")
     and its "lines"; if rows are images, "from_pictures".
     how_to_load, lines, from_pictures: Python that loads the student and predicts made-up rows (with the encoder from
@@ -115,7 +116,9 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
 
 
 def _sets(student: Any) -> dict[str, Any]:
-    """What `student.json` says of sets of labels; nothing for a student without."""
+    """What `student.json` says of sets of labels, or of intervals; nothing for a student without."""
+    if isinstance(student, ReleasedQuantity) and student.intervals is not None:
+        return {"prediction_intervals": {**asdict(student.intervals), "confidence": CONFIDENCE}}
     if not isinstance(student, ReleasedStudent) or student.sets is None:
         return {}
     labels = np.asarray(student.labels).tolist()

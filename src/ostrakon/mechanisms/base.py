@@ -162,6 +162,11 @@ class Mechanism(ABC):
         return None
 
     @property
+    def error_noise(self) -> float | None:
+        """Standard deviation of the noise on released counts of a student's errors, in votes; None without any."""
+        return None
+
+    @property
     def cost_shares(self) -> dict[str, float]:
         """Shares of the cost (of mu squared), summing to 1, of everything released with the answers, by its
         description.
@@ -210,6 +215,10 @@ class Mechanism(ABC):
     def noisy_moments(self, moments: Moments, rng: np.random.Generator) -> FloatArray:
         """The sums of features with noise, (directions, classes): publishable if there is `moment_noise`."""
         raise InvalidInput(f"{self.name} releases no sums of features.")
+
+    def noisy_errors(self, errors: Moments, rng: np.random.Generator) -> FloatArray:
+        """The counts of a student's errors by size, with noise, (bins, 1): publishable if there is `error_noise`."""
+        raise InvalidInput(f"{self.name} releases no counts of errors.")
 
     @abstractmethod
     def log_probabilities(self, votes: Votes) -> FloatArray:

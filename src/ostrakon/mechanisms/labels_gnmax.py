@@ -7,14 +7,13 @@ from functools import partial
 from typing import Annotated, ClassVar
 
 from ostrakon.mechanisms.base import Parameter
-from ostrakon.mechanisms.moment_gnmax import Share
-from ostrakon.mechanisms.quantity_gnmax import QuantityGNMax
+from ostrakon.mechanisms.moment_gnmax import MomentGNMax, Share
 from ostrakon.validation import whole
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelsGNMax(QuantityGNMax):
-    """`QuantityGNMax` for rows that have several labels: noisy votes and sums with features for every label.
+class LabelsGNMax(MomentGNMax):
+    """`MomentGNMax` for rows that have several labels: noisy votes and sums with features for every label.
 
     Parameters
     ----------
@@ -54,6 +53,7 @@ class LabelsGNMax(QuantityGNMax):
     """
 
     name: ClassVar[str] = "labels-gnmax"
+    _removed_sums: ClassVar[float] = 0.5
 
     moments: Share = 0.8
     max_labels: Annotated[
@@ -66,7 +66,7 @@ class LabelsGNMax(QuantityGNMax):
 
     @property
     def cost_shares(self) -> dict[str, float]:
-        return {"votes on all labels": 1 - self.moments, "sums with features": self.moments}
+        return {"votes on all labels": self._of_counts, "sums with features": self.moments}
 
     @property
     def _squared_length(self) -> int:

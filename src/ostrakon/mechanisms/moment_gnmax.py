@@ -82,16 +82,29 @@ class MomentGNMax(BoundedGNMax):
 
     @property
     def cost_shares(self) -> dict[str, float]:
-        return {"answers": 1 - self.moments, "sums of features": self.moments}
+        return {"answers": self._of_counts, "sums of features": self.moments}
+
+    @property
+    def _of_counts(self) -> float:
+        """The share of the cost that pays for the counts of votes."""
+        return 1 - self.moments
 
     @property
     def _moment_noise(self) -> float:
-        return self.sigma2 * math.sqrt((1 - self.moments) / (self.moments * self.max_contributions))
+        return self._noise_for(self.moments)
+
+    def _noise_for(self, share: float) -> float:
+        """The noise on sums to which every teacher adds once, at most a vote, if they have this share of the cost."""
+        return self.sigma2 * math.sqrt(self._of_counts / (share * self.max_contributions))
 
     def noisy_moments(self, moments: Moments, rng: np.random.Generator) -> FloatArray:
         """The sums with noise, in votes, on the grid of 1/1024 vote, (directions, classes). Draw them once."""
-        noise = require_rng(rng).normal(scale=self._moment_noise, size=moments.counts.shape)
-        return (moments.counts + np.rint(noise * STEPS)) / STEPS
+        return self._with_noise(moments, self._moment_noise, rng)
+
+    @staticmethod
+    def _with_noise(sums: Moments, sigma: float, rng: np.random.Generator) -> FloatArray:
+        noise = require_rng(rng).normal(scale=sigma, size=sums.counts.shape)
+        return (sums.counts + np.rint(noise * STEPS)) / STEPS
 
     def run_cost(self, *, queries: int) -> RunCost:
         of_counts = math.sqrt(self._moved_entries(queries)) / self.sigma2

@@ -25,6 +25,8 @@ SUMS_OF_EMBEDDINGS = 0.8
 """Share of the cost for the sums of embeddings, where counts only correct what the sums say; 0.5 for tables."""
 SUMS_BESIDE_COUNTS = 0.2
 """The same where a named student of a quantity, or of several labels, learns from counts."""
+OF_ERRORS, OF_ERRORS_OF_FEW, FEW_RECORDS = 0.05, 0.1, 2000
+"""Share of the cost for counts of the errors of the student of a quantity, and with fewer records than that."""
 DEFAULT_OF_TEACHERS = "confident-gnmax"
 """The default if an option needs trained teachers."""
 MOST_QUERIES = 1000

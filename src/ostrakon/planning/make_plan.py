@@ -32,6 +32,9 @@ from ostrakon.planning.choose_mechanism import (
 from ostrakon.planning.defaults import (
     DEFAULT_MECHANISM,
     DEFAULT_OF_COUNTS,
+    FEW_RECORDS,
+    OF_ERRORS,
+    OF_ERRORS_OF_FEW,
     OF_LABELS,
     OF_QUANTITIES,
     SUMS_BESIDE_COUNTS,
@@ -88,6 +91,8 @@ def make_plan(
         require_sums_mechanism(options, unit, target=target)
         fixed: dict[str, Any] = {} if learns_sums(options.student) else {"moments": SUMS_BESIDE_COUNTS}
         own = dict(options.parameters)
+        if quantity:
+            fixed["errors"] = OF_ERRORS_OF_FEW if units < FEW_RECORDS else OF_ERRORS
         if labels:
             # The plan has the form of votes that is less noisy; a given number chooses between them.
             fixed["max_labels"] = most_labels(options, classes)

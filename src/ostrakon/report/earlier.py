@@ -16,7 +16,7 @@ from ostrakon.data.files import write_json
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.manifest import MANIFEST, is_finished
-from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_MOMENTS, REFIT
+from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_ERRORS, NOISY_MOMENTS, REFIT
 from ostrakon.report.statement_file import read_statement
 from ostrakon.run.refit import EarlierRelease
 from ostrakon.run.steps import FinishedRun
@@ -62,9 +62,9 @@ def read_release(folder: Path) -> EarlierRelease:
         recipe = json.loads((folder / REFIT).read_text(encoding="utf-8"))
         if recipe["schema"] != _SCHEMA:
             raise InvalidInput(f"{folder / REFIT} must have the schema {_SCHEMA!r}, got {recipe['schema']!r}.")
-        tables = {name: folder / name for name in (NOISY_COUNTS, NOISY_MOMENTS)}
+        tables = {name: folder / name for name in (NOISY_COUNTS, NOISY_MOMENTS, NOISY_ERRORS)}
         noisy = {name: table_of_file(path) if path.is_file() else None for name, path in tables.items()}
-        counts, moments = noisy.values()
+        counts, moments, errors = noisy.values()
         if (folder / LABELS).is_file():
             asked, labels, taught = answers_of_file(folder / LABELS, content)
         else:
@@ -79,6 +79,7 @@ def read_release(folder: Path) -> EarlierRelease:
             taught=taught,
             counts=None if counts is None else counts[1],
             moments=None if moments is None else moments[1],
+            errors=None if errors is None else errors[1],
             checksum=sha256((folder / MANIFEST).read_bytes()),
         )
     except (OSError, ValueError, KeyError, TypeError, IndexError, AssertionError) as error:

@@ -8,10 +8,12 @@ from decimal import Decimal
 from typing import Any
 
 from ostrakon.accounting.estimates import CONFIDENCE, NO_BETTER, UNDECIDED, Agreement
+from ostrakon.data.quantity import Quantity
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.markdown import escaped
 from ostrakon.statements.sentences import DROPPED_OUT, REFITTED, consent_in_words, of_records
 from ostrakon.students.measures import AnyMeasures, LabelMeasures, Measures, QuantityMeasures
+from ostrakon.students.prediction_intervals import PredictionIntervals
 from ostrakon.students.prediction_sets import PredictionSets
 from ostrakon.students.quantity_student import SUMS
 
@@ -31,6 +33,7 @@ def first_page(
     estimates: Sequence[Agreement] = (),
     measures: AnyMeasures | None = None,
     sets: PredictionSets | None = None,
+    intervals: PredictionIntervals | None = None,
 ) -> list[str]:
     """Paragraphs of Markdown, without a table.
 
@@ -54,6 +57,8 @@ def first_page(
         On the rows of a test file that the operator declared public.
     sets : PredictionSets, optional
         Of the student, where it has some.
+    intervals : PredictionIntervals, optional
+        Of the student of a quantity, where its errors were counted.
 
     Returns
     -------
@@ -73,6 +78,7 @@ def first_page(
         "Purpose.": _given(details.purpose),
         "How accurate the model is.": _quality(content, estimates, measures),
         **({} if sets is None else {"Sets of labels.": sets.in_words()}),
+        **_intervals(content, intervals),
         "How to use it.": (
             f"Install Python with {' and '.join(needs)} (`pip install {' '.join(needs)}`); the student itself does not "
             f'need ostrakon. The section "How to load it" shows the code.{_encoded(encoded_with)}'
@@ -98,6 +104,15 @@ def first_page(
         ),
         *(f"**{what}** {answer}" for what, answer in facts.items()),
     ]
+
+
+def _intervals(content: dict[str, Any], intervals: PredictionIntervals | None) -> dict[str, str]:
+    """What is said of the intervals of a quantity; nothing where no errors were counted."""
+    if intervals is not None:
+        return {"Intervals.": intervals.in_words(Quantity(**content["quantity"]))}
+    if any(asked["parameters"].get("errors") for asked in content["rounds"]):
+        return {"Intervals.": "None: errors were counted for the student of the earlier release, not for this one."}
+    return {}
 
 
 def predicts(content: dict[str, Any]) -> str:

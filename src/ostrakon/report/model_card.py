@@ -17,6 +17,7 @@ from ostrakon.statements.sentences import DROPPED_OUT, claim, questions
 
 NOISY_COUNTS = "noisy_counts.csv"
 NOISY_MOMENTS = "noisy_moments.csv"
+NOISY_ERRORS = "noisy_errors.csv"
 REFIT = "refit.json"
 LABELS, VALUES = "labels.csv", "values.csv"
 """What was released of each public row: its label, or of a quantity its mean."""
@@ -33,6 +34,7 @@ def model_card(
     understood: Understood,
     counts: bool = False,
     moments: bool = False,
+    errors: bool = False,
     cells: bool = False,
     recipe: bool = False,
 ) -> str:
@@ -40,9 +42,9 @@ def model_card(
 
     content: what `statement.json` says. manifest: what `student.json` says. plain: the first page, as
     `ostrakon.report.first_page` writes it. facts: further public rows (student, representation). understood: what was
-    understood of the files. counts, moments: whether the noisy counts, and the noisy sums of features, are in the
-    release. cells: whether the run asked about cells of columns instead of public rows. recipe: whether
-    it says how a student is trained again from it.
+    understood of the files. counts, moments, errors: whether the noisy counts, the noisy sums of features and the noisy
+    counts of errors are in the release. cells: whether the run asked about cells of columns instead of public rows.
+    recipe: whether it says how a student is trained again from it.
     """
     lines = [
         f"# Model card \N{EN DASH} {escaped(title_of(content, understood))}",
@@ -72,7 +74,7 @@ def model_card(
         lines += ["From files of pictures to their labels, with `pip install pillow`:", ""]
         lines += ["```python", *manifest["from_pictures"], "```", ""]
     lines += ["## Files", "", "| | |", "|---|---|"]
-    files = _files(content, manifest, counts=counts, moments=moments, cells=cells, recipe=recipe)
+    files = _files(content, manifest, counts=counts, moments=moments, errors=errors, cells=cells, recipe=recipe)
     lines += [f"| `{name}` | {what} |" for name, what in files.items()]
     lines += ["", "Made with " + ", ".join(f"{name} {version}" for name, version in content["versions"].items()) + "."]
     return "\n".join(lines) + "\n"
@@ -142,7 +144,14 @@ def _understood(understood: Understood) -> list[str]:
 
 
 def _files(
-    content: dict[str, Any], manifest: dict[str, Any], *, counts: bool, moments: bool, cells: bool, recipe: bool
+    content: dict[str, Any],
+    manifest: dict[str, Any],
+    *,
+    counts: bool,
+    moments: bool,
+    errors: bool,
+    cells: bool,
+    recipe: bool,
 ) -> dict[str, str]:
     registry = "a draft for the registry of differential privacy deployments; what is null in it is for the operator"
     draft = {REGISTRY: registry} if content["private"] else {}
@@ -161,6 +170,7 @@ def _files(
         noisy = {
             NOISY_COUNTS: "for each of these rows how its votes were split between both ends of the range, with noise",
             NOISY_MOMENTS: "sums of features times the quantity, with their noise",
+            **({NOISY_ERRORS: "how many records the student is how far off, with noise"} if errors else {}),
         }
     if "several_labels" in content and not counts:
         table = {LABELS: f"the {rows} that were asked about, and the answer on every label where one was given"}

@@ -12,7 +12,7 @@ from ostrakon.ledger.ledger import Ledger
 from ostrakon.ledger.state import History, Spend
 from ostrakon.report.earlier import answers_of_file, table_of_file
 from ostrakon.report.manifest import MANIFEST, is_finished
-from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_MOMENTS
+from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_ERRORS, NOISY_MOMENTS
 from ostrakon.report.statement_file import FILE, read_statement
 from ostrakon.run.stages.queries import Answers
 from ostrakon.statements.adjacency import sentences_of
@@ -104,14 +104,18 @@ def _level_of(account: History, highest: History) -> str | None:
 def _drawn(folder: Path, content: dict[str, Any]) -> tuple[Answers, str]:
     """Read the numbers of a release, and name them."""
     try:
-        tables = {name: folder / name for name in (NOISY_COUNTS, NOISY_MOMENTS)}
-        counts, moments = (table_of_file(path)[1] if path.is_file() else None for path in tables.values())
+        tables = {
+            name: table_of_file(folder / name)[1] if (folder / name).is_file() else None
+            for name in (NOISY_COUNTS, NOISY_MOMENTS, NOISY_ERRORS)
+        }
+        counts, moments, errors = tables.values()
         labels = answers_of_file(folder / LABELS, content)[1] if counts is None else counts.argmax(axis=1)
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, csv.Error) as error:
         raise InvalidInput(f"The answers in {folder} cannot be read ({error!r}).") from None
-    names = [name for name, table in ((NOISY_COUNTS, counts), (NOISY_MOMENTS, moments)) if table is not None]
+    names = [name for name, table in tables.items() if table is not None]
     compared = f"numbers of {' and '.join(names)}" if names else f"labels of {LABELS}"
-    return Answers(labels=labels, taught=labels, rounds=(), secure=True, counts=counts, moments=moments), compared
+    released: Any = {"counts": counts, "moments": moments, "errors": errors}
+    return Answers(labels=labels, taught=labels, rounds=(), secure=True, **released), compared
 
 
 def _require_same(content: dict[str, Any], account: History, spend: Spend, levels: dict[str, Spend]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from ostrakon.accounting.estimates import Agreement
 from ostrakon.data.files import sync_folder, write_atomically, writing
 from ostrakon.data.quantity import Quantity
-from ostrakon.export.released import ReleasedStudent
+from ostrakon.export.released import ReleasedQuantity, ReleasedStudent
 from ostrakon.export.student_files import export_student
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
@@ -25,13 +25,23 @@ from ostrakon.report.explanations import importance_chart, importances, shape_ch
 from ostrakon.report.first_page import first_page
 from ostrakon.report.hub_page import write_hub_page
 from ostrakon.report.manifest import is_finished, write_manifest
-from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_MOMENTS, VALUES, encoded_with, model_card, title_of
+from ostrakon.report.model_card import (
+    LABELS,
+    NOISY_COUNTS,
+    NOISY_ERRORS,
+    NOISY_MOMENTS,
+    VALUES,
+    encoded_with,
+    model_card,
+    title_of,
+)
 from ostrakon.report.page import gallery, page
 from ostrakon.report.registry import registry_entry, write_registry
 from ostrakon.report.statement_file import write_statement
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.steps import FinishedRun
+from ostrakon.students.prediction_intervals import edges_of
 from ostrakon.validation import InvalidInput
 
 _PUBLIC = 0o644
@@ -121,6 +131,8 @@ def _write_tables(aside: Path, finished: FinishedRun) -> None:
         write_atomically(aside / NOISY_COUNTS, counts_csv(finished), mode=_PUBLIC)
     if finished.answers.moments is not None:
         write_atomically(aside / NOISY_MOMENTS, moments_csv(finished), mode=_PUBLIC)
+    if finished.answers.errors is not None:
+        write_atomically(aside / NOISY_ERRORS, errors_csv(finished), mode=_PUBLIC)
 
 
 def _write_pages(
@@ -157,6 +169,7 @@ def _write_pages(
         encoded_with=encoded_with(manifest),
         measures=measures,
         sets=finished.student.sets if isinstance(finished.student, ReleasedStudent) else None,
+        intervals=finished.student.intervals if isinstance(finished.student, ReleasedQuantity) else None,
         **shared,
     )
     card = model_card(
@@ -167,6 +180,7 @@ def _write_pages(
         understood=finished.understood,
         counts=finished.answers.counts is not None,
         moments=finished.answers.moments is not None,
+        errors=finished.answers.errors is not None,
         cells=finished.cells is not None,
         recipe=finished.recipe is not None,
     )
@@ -279,4 +293,23 @@ def moments_csv(outcome: FinishedRun) -> str:
     writer.writerow(["direction", *_columns(outcome, moments)])
     for direction, sums in enumerate([] if moments is None else moments.tolist()):
         writer.writerow([direction, *sums])
+    return text.getvalue()
+
+
+def errors_csv(outcome: FinishedRun) -> str:
+    """The noisy counts of the errors of the student of a quantity: a line per bin, by size.
+
+    up_to: the largest error of the bin, in the unit of the quantity. records: how many records (or users) have such
+    errors, with noise; exact steps of 1/1024 vote.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    errors, noise, quantity = outcome.answers.errors, outcome.plan.mechanism.error_noise, outcome.quantity
+    assert errors is not None
+    assert noise is not None
+    assert quantity is not None
+    writer.writerow(["up_to", "records"])
+    edges = (quantity.high - quantity.low) * edges_of(outcome.plan.teachers, noise)
+    for edge, noisy in zip(edges.tolist(), errors[:, 0].tolist(), strict=True):
+        writer.writerow([f"{edge:.10g}", noisy])
     return text.getvalue()

@@ -169,9 +169,12 @@ class Budget(Reservation):
         self.account = self._ledger.balance(self.account.name)
         return run
 
-    def settle(self, answers: Answers) -> None:
-        """Note in the ledger what was drawn, before anything is learned from it."""
-        self.settle_bytes(answers.as_bytes())
+    def settle(self, answers: Answers, *, part: str | None = None) -> None:
+        """Note in the ledger what was drawn, before anything is learned from it.
+
+        part: its name, if more will be drawn.
+        """
+        self.settle_bytes(answers.as_bytes(), part=part)
 
 
 class ConsentBudget(Budget):

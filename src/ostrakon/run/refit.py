@@ -25,6 +25,7 @@ from ostrakon.planning.plan import Plan, levels_from
 from ostrakon.run.inputs.tables import public_rows_again
 from ostrakon.run.stages.estimates import STUDENT_WARNINGS, judged
 from ostrakon.run.stages.features import view_of
+from ostrakon.run.stages.intervals import estimates_compared, intervals_of, same_estimates
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.released import released_student
@@ -35,11 +36,12 @@ from ostrakon.statements.restored import RestoredStatement, statement_from
 from ostrakon.statements.sentences import REFITTED
 from ostrakon.statements.statement import Statement
 from ostrakon.statements.versions import versions
+from ostrakon.students.prediction_intervals import edges_of
 from ostrakon.students.selection import Selection
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray
 
-_RECIPE = ("public", "representation", "seed", "delta", "levels", "row")
+_RECIPE = ("public", "representation", "seed", "delta", "levels", "row", "estimates")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,8 +56,9 @@ class EarlierRelease:
         Public rows (their numbers), or names of cells of columns, that were asked about.
     labels, taught : array of int, shape (queries,)
         As of `Answers`.
-    counts, moments : array of float or None
-        The noisy counts, shape (queries, classes), and the noisy sums, shape (directions, classes).
+    counts, moments, errors : array of float or None
+        The noisy counts, shape (queries, classes), the noisy sums, shape (directions, classes), and the noisy counts of
+        errors of the first student, shape (bins, 1).
     checksum : str
         SHA-256 of its manifest.
     """
@@ -67,6 +70,7 @@ class EarlierRelease:
     taught: IntArray
     counts: NDArray[np.float64] | None
     moments: NDArray[np.float64] | None
+    errors: NDArray[np.float64] | None
     checksum: str
 
 
@@ -142,6 +146,10 @@ def _refitted(
     quantity = None if statement.quantity is None else Quantity.of(statement.quantity)
     classes = statement.classes if quantity is None else ENDS
     of: Any = {"quantity": quantity, "unit": statement.unit, "protects": statement.protects}
+    if quantity is not None and same_estimates(
+        estimates_compared(selection, learning, queries), recipe.get("estimates", ())
+    ):
+        of["intervals"] = intervals_of(plan, answers, quantity=quantity, unit=statement.unit)
     return FinishedRun(
         plan=plan,
         statement=_restated(release, statement, plan, answers, learning, selection),
@@ -233,6 +241,12 @@ def _answers(release: EarlierRelease, statement: Statement, plan: Plan) -> Answe
             raise InvalidInput(f"The noisy counts of the release must be {wanted} numbers, got {noisy.shape}.")
         if not np.isfinite(noisy).all():
             raise InvalidInput("The noisy counts and sums of the release must be finite numbers.")
+    noise = plan.mechanism.error_noise
+    bins = None if noise is None else (len(edges_of(plan.teachers, noise)), 1)
+    if bins != (None if release.errors is None else release.errors.shape):
+        raise InvalidInput(f"The noisy counts of errors of the release must be {bins} numbers, as its statement says.")
+    if release.errors is not None and not np.isfinite(release.errors).all():
+        raise InvalidInput("The noisy counts of errors of the release must be finite numbers.")
     if len(release.taught) != statement.queries:
         raise InvalidInput(
             f"The release must have {statement.queries} answers, as its statement says; got {len(release.taught)}."
@@ -244,4 +258,5 @@ def _answers(release: EarlierRelease, statement: Statement, plan: Plan) -> Answe
         secure=statement.noise_is_secure,
         counts=release.counts,
         moments=release.moments,
+        errors=release.errors,
     )

@@ -277,7 +277,18 @@ def _quantity_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ..
         f"end. Every {unit} split a vote between both ends of the range, on the public row that is nearest to it, and "
         f"added its features, times its quantity and scaled to a length of at most 0.71 votes, to sums. Votes were "
         f"released with Gaussian noise of standard deviation {noise:.4g} votes, and sums with "
-        f"{plan.mechanism.moment_noise:.4g}. The guarantee covers all of them together.",
+        f"{plan.mechanism.moment_noise:.4g}. {_of_errors(plan, unit)}The guarantee covers all of them together.",
+    )
+
+
+def _of_errors(plan: Plan, unit: str) -> str:
+    """A sentence on the counts of errors of a student of a quantity; empty if there are none."""
+    noise = plan.mechanism.error_noise
+    if noise is None:
+        return ""
+    return (
+        f"After the student was fitted from these, every {unit} added one vote to counts of its errors by size, which "
+        f"were released with noise of standard deviation {noise:.4g} votes, for intervals around the estimates. "
     )
 
 

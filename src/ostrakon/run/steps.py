@@ -32,6 +32,7 @@ from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.features import View, view_of
+from ostrakon.run.stages.intervals import Estimates, collect_errors, draw_errors, estimates_compared, intervals_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.released import released_student
@@ -52,7 +53,7 @@ from ostrakon.students.selection import Selection
 from ostrakon.teachers import TeacherStore
 from ostrakon.teachers.engines import LOCAL, on_engine
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import IntArray, Votes
+from ostrakon.votes import IntArray, Moments, Votes
 
 Say = Callable[[str], None]
 
@@ -221,6 +222,8 @@ def run_steps(
         say("Training the student")
         totals = known_totals(task.private, view, queries) if answers.counts is not None else None
         selection = fit_student(learning, plan, answers, queries, totals=totals)
+        if plan.mechanism.error_noise is not None:
+            answers = count_errors(context, plan, queries, answers, learning, selection)
         return finish(context, plan, queries, answers, learning, selection)
 
 
@@ -281,8 +284,29 @@ def draw_answers(context: RunContext, plan: Plan, votes: Votes, queries: IntArra
         context.budget.reserve()
     answers = answer_queries(plan, votes, queries=queries, learning=learning, log=context.log, rng=context.rng)
     if context.budget is not None:
-        context.budget.settle(answers)
+        # What is drawn later depends on a student that learns from these.
+        more = plan.mechanism.error_noise is not None
+        context.budget.settle(answers, part="answers" if more else None)
     context.storage.note("data_dependent_cost", lambda: _data_dependent_cost(plan, answers, votes))
+    return answers
+
+
+def count_errors(
+    context: RunContext, plan: Plan, queries: IntArray, answers: Answers, learning: Learning, selection: Selection
+) -> Answers:
+    """The answers and noisy counts of how far the student is off on private records: drawn once, settled."""
+    context.say("Counting the errors of the student")
+
+    def collected(folder: Any) -> Moments:
+        given: Any = {"folder": folder, "progress": context.progress}
+        with on_engine(context.engine), on_rows("private rows"):
+            estimates = Estimates.chosen(selection, learning, folder)
+            return collect_errors(plan, context.task.private, estimates, context.options, **given)
+
+    errors = context.storage.errors(plan, estimates_compared(selection, learning, queries), collected)
+    answers = draw_errors(plan, answers, errors, log=context.log, rng=context.rng)
+    if context.budget is not None:
+        context.budget.settle(answers)
     return answers
 
 
@@ -292,6 +316,9 @@ def finish(
     """Measure the student on the test rows, if there are any, and state what was done."""
     task, view = context.task, learning.view
     form = RowForm.of(task.X_public, kinds={**(task.kinds or {}), **view.texts}, names=task.names)
+    recipe = recipe_of(plan, task, context.options, view)
+    if recipe is not None and answers.errors is not None:
+        recipe["estimates"] = estimates_compared(selection, learning, queries)
     released = released_student(
         plan,
         selection,
@@ -302,6 +329,9 @@ def finish(
         unit=task.private.unit,
         protects=task.private.protects,
         counted=task.counted,
+        intervals=None
+        if task.quantity is None
+        else intervals_of(plan, answers, quantity=task.quantity, unit=task.private.unit),
     )
     return FinishedRun(
         plan=plan,
@@ -318,7 +348,7 @@ def finish(
         student_name=selection.chosen.name,
         agreement=selection.agreement,
         understood=task.understood,
-        recipe=recipe_of(plan, task, context.options, view),
+        recipe=recipe,
         budget=context.budget,
         quantity=task.quantity,
         sample=None if task.domain is not None else learning.sample(),

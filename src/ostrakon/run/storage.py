@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import joblib
+import numpy as np
 
 from ostrakon.data.checksummed import Damaged, Unreachable, array_from, npy, read_checksummed, write_checksummed
 from ostrakon.data.files import private_folder, write_atomically
@@ -28,12 +29,14 @@ from ostrakon.statements.versions import versions
 from ostrakon.teachers import TeacherStore
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import IntArray, Votes
+from ostrakon.votes import IntArray, Moments, Votes
 
-VOTES = "votes.npy"
+VOTES, ERRORS = "votes.npy", "errors.npy"
 
 Collect = Callable[[TeacherStore | None, Path | StoredFolder | None], tuple[Votes, Any]]
 """From where teachers and shards are kept (None: nowhere) to (votes, teachers)."""
+CollectErrors = Callable[[Path | StoredFolder | None], Moments]
+"""From where pieces of the private table are kept (None: nowhere) to counts of errors."""
 
 
 class Storage(Protocol):
@@ -53,6 +56,10 @@ class Storage(Protocol):
 
     def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
         """The teachers' votes on `queries` seen through `view`. Private."""
+        ...
+
+    def errors(self, plan: Plan, student: list[float], collect: CollectErrors) -> Moments:
+        """How far the student that gives some public rows the estimates `student` is off. Private."""
         ...
 
     def keep_engine(self, name: str) -> None:
@@ -113,6 +120,9 @@ class InMemory(Storage):
     def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
         self.cast, self.teachers = collect(None, None)
         return self.cast
+
+    def errors(self, plan: Plan, student: list[float], collect: CollectErrors) -> Moments:
+        return collect(None)
 
     def keep_engine(self, name: str) -> None:
         self._engines = (name,)
@@ -215,22 +225,38 @@ class InFolder(Storage):
         return view
 
     def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
-        private = self._home.private
         # Of these queries, seen this way: a row of other votes would be another question's answer.
         asked = {"queries": fingerprint_of(queries), "features": fingerprint_of(view.public)}
+
+        def table() -> IntArray:
+            store = None if self._store is None else TeacherStore(self._store / "teachers")
+            if store is None and not plan.per_record:
+                store = TeacherStore(private_folder(self._home.private / "teachers"))
+            return table_of(collect(store, self._shards)[0])
+
+        return votes_from(plan, self._collected(VOTES, table, what="votes", asked=asked))
+
+    def errors(self, plan: Plan, student: list[float], collect: CollectErrors) -> Moments:
+        asked = {"student": fingerprint_of(np.asarray(student))}
+        table = self._collected(ERRORS, lambda: collect(self._shards).counts, what="errors", asked=asked)
+        return Moments(table, teachers=plan.teachers)
+
+    def _collected(self, name: str, collect: Callable[[], IntArray], *, what: str, asked: dict[str, str]) -> IntArray:
+        """The table of that name that belongs to this run and to what was asked, collected where it is not there.
+
+        Collected again where it is damaged: the noise log refuses it, should it not be the same one.
+        """
         belongs = {"run": self._home.identity, **asked}
-        stored = self._find(VOTES, what="votes", belongs=belongs)
+        stored = self._find(name, what=what, belongs=belongs)
         if stored is None:
-            # Collected again where they are damaged: the noise log refuses them, should they not be the same ones.
-            store, shards = None, private / "shards"
-            if self._store is not None:
-                store, shards = TeacherStore(self._store / "teachers"), StoredFolder(self._store / "shards", shards)
-            elif not plan.per_record:
-                store = TeacherStore(private_folder(private / "teachers"))
-            votes, _ = collect(store, shards)
-            stored = bytes(npy(table_of(votes)))
-            self._keep(VOTES, stored, what="votes", belongs=belongs)
-        return votes_from(plan, array_from(stored))
+            stored = bytes(npy(collect()))
+            self._keep(name, stored, what=what, belongs=belongs)
+        return array_from(stored)
+
+    @property
+    def _shards(self) -> Path | StoredFolder:
+        here = self._home.private / "shards"
+        return here if self._store is None else StoredFolder(self._store / "shards", here)
 
     def keep_engine(self, name: str) -> None:
         """See `Storage`; in run.toml, before any worker is sent anything."""

@@ -21,8 +21,9 @@ from ostrakon.report.earlier import table_of_file
 from ostrakon.report.model_card import NOISY_COUNTS
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.pipeline import run
-from ostrakon.run.stages.features import view_of
+from ostrakon.run.pipeline import Outcome, run
+from ostrakon.run.stages.features import View, view_of
+from ostrakon.run.stages.intervals import Estimates, collect_errors
 from ostrakon.run.stages.votes import collect, moment_map, queries_of
 from ostrakon.run.steps import Say, plan_of
 from ostrakon.run_audit.canaries import WithCanaries, plant, targets
@@ -30,7 +31,7 @@ from ostrakon.run_audit.rebuilt import rebuilt_differs
 from ostrakon.run_audit.released_tables import RunNoise, release_breaks
 from ostrakon.run_audit.repeated import COUNTS, SUMS, repeat
 from ostrakon.validation import InvalidInput, fraction
-from ostrakon.votes import BoundedVotes, IntArray
+from ostrakon.votes import BoundedVotes, IntArray, Moments
 
 
 def audit_run(
@@ -115,7 +116,8 @@ def audit_run(
         expected = canaries.added_to(without, sums, view.public[queries])
         most = private.units * (1 if private.unit == "record" else expected.max_contributions)
         error = (1 - _CANARIES) * (1 - confidence) / 2
-        contradiction = release_breaks(folder, outcome.plan, stored, expected, most=most, error=error)
+        errors = _errors(outcome, with_canaries, view, options, folder / "private" / "without")
+        contradiction = release_breaks(folder, outcome.plan, stored, expected, most=most, error=error, errors=errors)
         if contradiction is None:
             before = None if original is None else RunNoise.of(original, plan)
             contradiction = repeated.breaks(plan, [run.noise for run in (before, stored) if run], error=error)
@@ -131,6 +133,17 @@ def audit_run(
 
 _CANARIES = 0.98
 """Share of the error for the canaries; the tests of the noise have the rest."""
+
+
+def _errors(outcome: Outcome, task: Task, view: View, options: Options, folder: Path) -> Moments | None:
+    """How far the released student is off on all records and canaries; None for a run that does not count it."""
+    if outcome.plan.mechanism.error_noise is None:
+        return None
+    released = outcome.student
+    transform = None if released.representation is None else released.representation.transform
+    seen = task.X_public if transform is None else view.public
+    estimates = Estimates.of(released.student, transform, seen=seen)
+    return collect_errors(outcome.plan, task.private, estimates, options, folder=folder)
 
 
 def _require_auditable(plan: Plan, task: Task) -> float:

@@ -16,14 +16,16 @@ from ostrakon.planning.plan import Plan
 from ostrakon.report.earlier import table_of_file
 from ostrakon.report.hub_page import HUB_PAGE
 from ostrakon.report.manifest import MANIFEST
-from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_MOMENTS, REFIT, VALUES
+from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_ERRORS, NOISY_MOMENTS, REFIT, VALUES
 from ostrakon.run.stages.votes import votes_from
-from ostrakon.run.storage import VOTES
+from ostrakon.run.storage import ERRORS, VOTES
 from ostrakon.run_audit.repeated import COUNTS, SUMS
-from ostrakon.votes import STEPS, BoundedVotes
+from ostrakon.votes import STEPS, BoundedVotes, Moments
 
+_ERRORS = "noisy counts of errors"
 KNOWN = {
-    *("statement.json", LABELS, VALUES, NOISY_COUNTS, NOISY_MOMENTS, "model_card.md", "report.html", "registry.json"),
+    *("statement.json", LABELS, VALUES, NOISY_COUNTS, NOISY_MOMENTS, NOISY_ERRORS),
+    *("model_card.md", "report.html", "registry.json"),
     *(HUB_PAGE, REFIT),
     *("student.onnx", "student.safetensors", "student.json", "load_student.py", MANIFEST),
 }
@@ -32,9 +34,10 @@ KNOWN = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunNoise:
-    """Of a finished run: its votes and, by released table, the noise in its noise log, in votes."""
+    """Of a finished run: its votes, its errors and, by released table, the noise in its noise log, in votes."""
 
     votes: BoundedVotes
+    errors: Moments | None
     noise: dict[str, FloatArray]
 
     @classmethod
@@ -43,26 +46,40 @@ class RunNoise:
         stored = read_checksummed(folder / "private" / VOTES, what="votes")
         if stored is None:
             return None
-        votes, noise = votes_from(plan, array_from(stored.payload)), {}
+        votes, errors, noise = votes_from(plan, array_from(stored.payload)), None, {}
         assert isinstance(votes, BoundedVotes)
-        for what, (_, draw, exact) in _tables(votes).items():
+        if plan.mechanism.error_noise is not None:
+            counted = read_checksummed(folder / "private" / ERRORS, what="errors")
+            if counted is None:
+                return None
+            errors = Moments(array_from(counted.payload), teachers=plan.teachers)
+        for what, (_, draw, exact) in _tables(votes, errors).items():
             drawn = read_checksummed(folder / "private" / "noise" / f"{draw}.npy", what=draw)
             if drawn is None:
                 return None
             noise[what] = array_from(drawn.payload) / STEPS - exact
-        return cls(votes=votes, noise=noise)
+        return cls(votes=votes, errors=errors, noise=noise)
 
 
-def _tables(votes: BoundedVotes) -> dict[str, tuple[str, str, FloatArray]]:
+def _tables(votes: BoundedVotes, errors: Moments | None) -> dict[str, tuple[str, str, FloatArray]]:
     """Of every table that is released: its file, its name in the noise log, its exact numbers in votes."""
     tables = {COUNTS: (NOISY_COUNTS, "round-1", votes.in_votes)}
     if votes.moments is not None:
         tables[SUMS] = NOISY_MOMENTS, "moments-1", votes.moments.counts / STEPS
+    if errors is not None:
+        tables[_ERRORS] = NOISY_ERRORS, "errors-1", errors.counts / STEPS
     return tables
 
 
 def release_breaks(
-    folder: Path, plan: Plan, run: RunNoise | None, expected: BoundedVotes, *, most: int, error: float
+    folder: Path,
+    plan: Plan,
+    run: RunNoise | None,
+    expected: BoundedVotes,
+    *,
+    most: int,
+    error: float,
+    errors: Moments | None = None,
 ) -> str | None:
     """A contradiction in the audited run in `folder`, in one sentence; None where none is found.
 
@@ -80,6 +97,8 @@ def release_breaks(
         How many votes all of them may cast.
     error : float
         Probability with which a run whose noise follows its law is refuted at most.
+    errors : Moments, optional
+        How far the student is off on all records and canaries, for a run that counts it.
 
     Notes
     -----
@@ -94,13 +113,16 @@ def release_breaks(
         return "the run has stored no votes, or no noise"
     if run.votes != expected:
         return "the votes that the run counted are not those of its records"
+    if run.errors != errors:
+        return "the errors that the run counted are not those of its student and its records"
     by_class = expected.steps == 1 and expected.moments is not None
     sums = expected.moments.counts[0].sum() if by_class and expected.moments is not None else 0
     most *= expected.votes_at_once(expected.counts.shape)
     if expected.counts.sum() > most * expected.steps or sums > CONSTANT * plan.teachers:
         return f"{plan.teachers} records cast {expected.in_votes.sum():g} votes, where they may cast {most}"
-    sigmas = {COUNTS: plan.mechanism.vote_noise, SUMS: plan.mechanism.moment_noise}
-    for what, (file, _, exact) in _tables(run.votes).items():
+    mechanism = plan.mechanism
+    sigmas = {COUNTS: mechanism.vote_noise, SUMS: mechanism.moment_noise, _ERRORS: mechanism.error_noise}
+    for what, (file, _, exact) in _tables(run.votes, run.errors).items():
         released, sigma = table_of_file(folder / "release" / file)[1], sigmas[what]
         if not np.array_equal(np.rint((released - exact) * STEPS), np.rint(run.noise[what] * STEPS)):
             return f"the {what} of the release are not those of the noise log"

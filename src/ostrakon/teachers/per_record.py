@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
@@ -16,14 +14,15 @@ from ostrakon.features.labels import LabelMap
 from ostrakon.features.moments import MomentMap, scaled_steps, shared_steps
 from ostrakon.features.nearest import nearest
 from ostrakon.features.sums import SumMap, quantity_steps, rounded_product
-from ostrakon.progress import Report, reporting
+from ostrakon.progress import Report
 from ostrakon.teachers.blocks import Block, Transform, UnitPart
-from ostrakon.teachers.parallel import in_parallel
-from ostrakon.teachers.shared import SharedValue, share
+from ostrakon.teachers.gathering import Said, distinct, gathered, gathered_from_parts, numbered
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import STEPS, BoundedVotes, LabelVotes, Moments, SplitVotes
 
 IntArray = NDArray[np.int64]
+
+_COLLECTING = "Collecting votes"
 
 
 def collect_per_record(
@@ -79,12 +78,7 @@ def collect_per_record(
     `BoundedGNMax`, thousands of queries cost as much as `max_contributions` queries.
     """
     asked = _Asked(queries, classes=classes, max_contributions=max_contributions, moments=moments, weights=weights)
-    said = asked.nothing()
-    with reporting(progress, label="Collecting votes", total=units) as report:
-        for block in blocks:
-            said += asked.contributions_of(block)
-            report(said.units, units)
-    return asked.votes(said, units=units)
+    return asked.votes(gathered(blocks, asked, units=units, progress=progress, label=_COLLECTING), units=units)
 
 
 def collect_from_parts(
@@ -126,18 +120,8 @@ def collect_from_parts(
         If the engine gives up.
     """
     asked = _Asked(queries, classes=classes, max_contributions=max_contributions, moments=moments, weights=weights)
-    said, received = asked.nothing(), set[int]()
-    shared = share((transform, asked), folder)
-    tasks = (joblib.delayed(_contributions_of_part)(number, part, shared) for number, part in enumerate(parts))
-    with reporting(progress, label="Collecting votes", total=units) as report:
-        for number, some in in_parallel(tasks, n_jobs=-1, max_nbytes=None):
-            if number not in received:
-                received.add(number)
-                said += some
-                report(said.units, units)
-    if len(received) != len(parts):
-        raise InvalidInput(f"The engine gave {len(received)} of {len(parts)} parts; the same command asks it again.")
-    return asked.votes(said, units=units)
+    where: Any = {"folder": folder, "progress": progress, "label": _COLLECTING}
+    return asked.votes(gathered_from_parts(parts, transform, asked, units=units, **where), units=units)
 
 
 class _Asked:
@@ -166,19 +150,19 @@ class _Asked:
                 f"Sums that are centred over {centred} classes are for {centred} classes without levels of consent."
             )
 
-    def nothing(self) -> _Said:
+    def nothing(self) -> Said:
         """The contributions of no unit."""
         columns = self.moments.columns if isinstance(self.moments, LabelMap) else self.classes
         sums = None if self.moments is None else np.zeros((self.moments.directions, columns), np.int64)
-        return _Said(np.zeros((len(self.queries), columns), np.int64), sums, 0)
+        return Said(np.zeros((len(self.queries), columns), np.int64), sums, 0)
 
-    def contributions_of(self, block: Block) -> _Said:
+    def contributions_of(self, block: Block) -> Said:
         """The contributions of the units of one block."""
         owners, rows, given = block
         features = np.asarray(rows, np.float32)
         if not np.isfinite(features).all():
             raise InvalidInput("The features of the private rows must be finite numbers.")
-        whose, everyone = _numbered(owners)
+        whose, everyone = numbered(owners)
         nearest_query, label = nearest(features, self.queries), np.asarray(given, np.int64)
         if isinstance(self.moments, SumMap):
             return self._quantities(self.moments, features, whose, everyone, nearest_query, label)
@@ -191,7 +175,7 @@ class _Asked:
 
     def _classes(
         self, steps: IntArray | None, whose: IntArray, everyone: int, nearest_query: IntArray, label: IntArray
-    ) -> _Said:
+    ) -> Said:
         """The contributions of units whose rows have a class. steps: what the rows add to sums."""
         if len(label) and not 0 <= label.min() <= label.max() < self.classes:
             raise InvalidInput(f"The class numbers of the private rows must be 0 to {self.classes - 1}.")
@@ -200,13 +184,13 @@ class _Asked:
         shape = (len(self.queries), self.classes)
         counts = np.bincount(where * self.classes + what, minlength=shape[0] * shape[1]).reshape(shape)
         if steps is None:
-            return _Said(counts, None, everyone)
+            return Said(counts, None, everyone)
         sums = moments_said(whose, steps, label, classes=self.classes, centred=self.centred)
-        return _Said(counts, sums, everyone)
+        return Said(counts, sums, everyone)
 
     def _weighted(
         self, features: Any, whose: IntArray, everyone: int, nearest_query: IntArray, given: IntArray
-    ) -> _Said:
+    ) -> Said:
         """The contributions of units whose rows have a class and a level of consent, scaled by its weight."""
         label, level = given.T
         if len(level) and not 0 <= level.min() <= level.max() < len(self.weights):
@@ -219,12 +203,12 @@ class _Asked:
             own = smallest[whose] == weight
             added = None if steps is None else scaled_steps(steps[own], weight)
             part = self._classes(added, whose[own], everyone, nearest_query[own], label[own])
-            said += _Said(weight * part.counts, part.sums, 0)
-        return _Said(said.counts, said.sums, everyone)
+            said += Said(weight * part.counts, part.sums, 0)
+        return Said(said.counts, said.sums, everyone)
 
     def _quantities(
         self, sums: SumMap, features: Any, whose: IntArray, everyone: int, nearest_query: IntArray, quantity: IntArray
-    ) -> _Said:
+    ) -> Said:
         """The contributions of units whose rows have a quantity."""
         if len(quantity) and not 0 <= quantity.min() <= quantity.max() <= STEPS:
             raise InvalidInput(f"The quantities of the private rows must be whole steps from 0 to {STEPS}.")
@@ -234,11 +218,11 @@ class _Asked:
         added = quantity_steps(sums.steps(features), quantity)
         if everyone < len(whose):
             added = _means(whose, added, everyone)
-        return _Said(counts, sums.table(added.sum(axis=0)), everyone)
+        return Said(counts, sums.table(added.sum(axis=0)), everyone)
 
     def _several(
         self, sums: LabelMap, features: Any, whose: IntArray, everyone: int, nearest_query: IntArray, labels: IntArray
-    ) -> _Said:
+    ) -> Said:
         """The contributions of units whose rows have several labels."""
         if labels.shape != (len(whose), sums.labels) or not np.isin(labels, (0, 1)).all():
             raise InvalidInput(f"The private rows must have 0 or 1 for each of {sums.labels} labels.")
@@ -247,12 +231,12 @@ class _Asked:
         np.add.at(counts, where, cast)
         steps = sums.steps(features)
         if everyone == len(whose):
-            return _Said(counts, sums.table(sums.added(steps, labels)), everyone)
+            return Said(counts, sums.table(sums.added(steps, labels)), everyone)
         signs = sums.signs(labels).T
         added = [_means(whose, rounded_product(steps, sign), everyone).sum(axis=0) for sign in signs]
-        return _Said(counts, sums.table(np.stack(added, axis=1)), everyone)
+        return Said(counts, sums.table(np.stack(added, axis=1)), everyone)
 
-    def votes(self, said: _Said, *, units: int) -> BoundedVotes:
+    def votes(self, said: Said, *, units: int) -> BoundedVotes:
         """The votes of `units` units."""
         if said.units > units:
             raise InvalidInput(f"units must be at least the number of those that voted, {said.units}, got {units}.")
@@ -261,30 +245,6 @@ class _Asked:
         votes = kind(said.counts, teachers=units, max_contributions=self.max_contributions)
         votes.moments = None if said.sums is None else Moments(said.sums, teachers=units)
         return votes
-
-
-@dataclass(frozen=True, eq=False)
-class _Said:
-    """Contributions: votes, (queries, classes); sums of features, (directions, classes), or None; number of units.
-
-    Sums of integers, so the order in which parts are added does not matter.
-    """
-
-    counts: IntArray
-    sums: IntArray | None
-    units: int
-
-    def __add__(self, other: _Said) -> _Said:
-        sums = None if self.sums is None or other.sums is None else self.sums + other.sums
-        return _Said(self.counts + other.counts, sums, self.units + other.units)
-
-
-def _contributions_of_part(number: int, part: UnitPart, shared: SharedValue) -> tuple[int, _Said]:
-    transform, asked = shared.get()
-    said = asked.nothing()
-    for block in part.blocks(transform):
-        said += asked.contributions_of(block)
-    return number, said
 
 
 def contributions(
@@ -310,11 +270,11 @@ def contributions(
     >>> contributions(owners, nearest_query, labels, classes=2, max_contributions=1)
     (array([4, 2]), array([0, 0]))
     """
-    whose, everyone = _numbered(owners)
+    whose, everyone = numbered(owners)
     if everyone == len(whose):
         return nearest_query, labels
     # Distinct (owner, query, class), and how often each occurs.
-    said, often = _counted(whose, nearest_query, labels)
+    said, often = distinct(whose, nearest_query, labels)
     # For each (owner, query) the class of most rows, the lower one first in a tie, and the number of all its rows.
     said, often = _ordered(said, often, by=(said[:, 2], -often, said[:, 1], said[:, 0]))
     first = np.flatnonzero(_begins(said[:, :2]))
@@ -356,10 +316,10 @@ def moments_said(
     >>> moments_said(owners, np.array([[10, 4], [10, -1], [10, 9], [10, 2]]), labels, classes=2).tolist()
     [[10, 10], [2, 1]]
     """
-    whose, everyone = _numbered(owners)
+    whose, everyone = numbered(owners)
     chosen, added = labels, steps
     if everyone < len(whose):
-        said, often = _counted(whose, labels)
+        said, often = distinct(whose, labels)
         said, _ = _ordered(said, often, by=(said[:, 1], -often, said[:, 0]))
         chosen = said[_begins(said[:, :1])][:, 1]
         own = labels == chosen[whose]
@@ -393,10 +353,10 @@ def quantities(
     >>> quantities(owners, nearest_query, np.array([100, 201, 9, 1024]), max_contributions=1)
     (array([4, 2]), array([ 150, 1024]))
     """
-    whose, everyone = _numbered(owners)
+    whose, everyone = numbered(owners)
     if everyone == len(whose):
         return nearest_query, quantity
-    said, near = _counted(whose, nearest_query)
+    said, near = distinct(whose, nearest_query)
     pairs = np.ravel_multi_index((whose, nearest_query), (everyone, int(nearest_query.max()) + 1))
     position = np.unique(pairs, return_inverse=True)[1]
     sums = np.zeros((len(said), *quantity.shape[1:]), np.int64)
@@ -418,22 +378,6 @@ def _rank(said: IntArray) -> IntArray:
     """The place of each row among those of the same owner, its first column, by which rows are sorted."""
     begins = _begins(said[:, :1])
     return np.arange(len(said)) - np.flatnonzero(begins)[np.cumsum(begins) - 1]
-
-
-def _numbered(owners: ArrayLike) -> tuple[IntArray, int]:
-    """(owners as numbers from 0 without gaps, (rows,), their number)."""
-    given = np.asarray(owners)
-    if len(given) and given.dtype.kind in "iu" and given[0] == 0 and (np.diff(given) == 1).all():
-        return given, len(given)
-    different, whose = np.unique(given, return_inverse=True)
-    return whose, len(different)
-
-
-def _counted(*columns: IntArray) -> tuple[IntArray, IntArray]:
-    """(the distinct rows of some columns of numbers from 0, in order; how often each occurs)."""
-    shape = tuple(int(column.max(initial=0)) + 1 for column in columns)
-    keys, often = np.unique(np.ravel_multi_index(columns, shape), return_counts=True)
-    return np.stack(np.unravel_index(keys, shape), axis=1), often
 
 
 def _summed(groups: IntArray, steps: IntArray, count: int) -> IntArray:

@@ -43,6 +43,8 @@ class Answers:
         Noisy histograms, if the mechanism releases them.
     moments : array of float, shape (directions, classes), optional
         Noisy sums of features by class, in votes, if the mechanism releases them.
+    errors : array of float, shape (bins, 1), optional
+        Noisy counts of the errors of the student of a quantity, in votes, by size, if they were counted.
     """
 
     labels: IntArray
@@ -52,10 +54,11 @@ class Answers:
     passed: bool | None = None
     counts: FloatArray | None = None
     moments: FloatArray | None = None
+    errors: FloatArray | None = None
 
     def as_bytes(self) -> bytes:
         """Return everything that was drawn."""
-        tables = (b"" if table is None else table.tobytes() for table in (self.counts, self.moments))
+        tables = (b"" if table is None else table.tobytes() for table in (self.counts, self.moments, self.errors))
         return self.labels.tobytes() + b"".join(tables)
 
 
@@ -130,7 +133,7 @@ def _ask_behind(gate: Gate, votes: Votes, *, log: Log, rng: np.random.Generator)
     return Answers(labels=labels, taught=labels, rounds=rounds, secure=secure, passed=passed)
 
 
-def _in_steps(name: str, draw: Callable[[Any, np.random.Generator], FloatArray], mechanism: Mechanism) -> OneDraw:
+def in_steps(name: str, draw: Callable[[Any, np.random.Generator], FloatArray], mechanism: Mechanism) -> OneDraw:
     """A noisy table in whole steps of its public grid."""
     return OneDraw(
         name=name,
@@ -141,12 +144,12 @@ def _in_steps(name: str, draw: Callable[[Any, np.random.Generator], FloatArray],
 
 def _release_noisy_counts(mechanism: Mechanism, votes: Votes, *, log: Log, rng: np.random.Generator) -> Answers:
     """The noisy counts, drawn once and kept, and the largest of each: both released under one guarantee."""
-    drawn, secure = log.draw("round-1", votes, _in_steps("noisy counts", mechanism.noisy_counts, mechanism), rng)
+    drawn, secure = log.draw("round-1", votes, in_steps("noisy counts", mechanism.noisy_counts, mechanism), rng)
     moments = None
     if mechanism.moment_noise is not None:
         if not isinstance(votes, BoundedVotes) or votes.moments is None:
             raise InvalidInput(f"votes for {mechanism.name} must come with moments, got {votes!r}.")
-        of_sums = _in_steps("noisy moments", mechanism.noisy_moments, mechanism)
+        of_sums = in_steps("noisy moments", mechanism.noisy_moments, mechanism)
         sums, secure_sums = log.draw("moments-1", votes.moments, of_sums, rng)
         moments, secure = sums / STEPS, secure and secure_sums
     counts = drawn / STEPS

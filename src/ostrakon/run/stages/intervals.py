@@ -1,0 +1,147 @@
+"""Intervals of a quantity: private records are asked how far the fitted student is off, and half-widths follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ostrakon.data.object_store import StoredFolder
+from ostrakon.data.quantity import Quantity
+from ostrakon.features.rowwise import in_blocks, own_rows, take_rows
+from ostrakon.mechanisms.base import FloatArray
+from ostrakon.options.options import Options
+from ostrakon.planning.plan import Plan
+from ostrakon.run.inputs.private_data import PrivateData, PrivateTable
+from ostrakon.run.noise_log import Log
+from ostrakon.run.stages.learning import Learning
+from ostrakon.run.stages.queries import Answers, in_steps
+from ostrakon.run.stages.votes import transform_of
+from ostrakon.statements.statement import Unit
+from ostrakon.students.prediction_intervals import PredictionIntervals, edges_of, half_widths_of
+from ostrakon.students.selection import Selection
+from ostrakon.teachers.engines import engine_in_use
+from ostrakon.teachers.errors import ErrorsAsked
+from ostrakon.teachers.gathering import gathered, gathered_from_parts
+from ostrakon.votes import STEPS, IntArray, Moments
+
+_COMPARED, _EQUAL = 50, 1e-6
+"""Public rows on which two students are compared; how far equal ones may be apart, as a share of the range."""
+
+
+def collect_errors(
+    plan: Plan,
+    private: PrivateData,
+    estimates: Estimates,
+    options: Options,
+    *,
+    folder: Path | StoredFolder | None = None,
+    progress: bool = False,
+) -> Moments:
+    """How many records are how far off the estimates of a student, by bin, (bins, 1). Private.
+
+    Parameters
+    ----------
+    plan : Plan
+        Of a mechanism with `error_noise`.
+    private, options
+        Of the run.
+    estimates : Estimates
+        Of its student.
+    folder : optional
+        Where pieces of the private table are kept.
+    progress : bool
+
+    Returns
+    -------
+    Moments
+
+    Notes
+    -----
+    Guarantee: what a record adds depends on that record and on what was released before.
+    """
+    assert plan.mechanism.error_noise is not None
+    asked = ErrorsAsked(edges=edges_of(plan.teachers, plan.mechanism.error_noise))
+    where: Any = {"units": plan.teachers, "progress": progress, "label": "Counting errors"}
+    if folder is not None and isinstance(private, PrivateTable) and engine_in_use() is not None:
+        shared = folder.folder if isinstance(folder, StoredFolder) else folder
+        parts = private.parts_by_unit(seed=options.seed, folder=folder)
+        said = gathered_from_parts(parts, estimates, asked, folder=shared, **where)
+    else:
+        here: Any = folder.scratch if isinstance(folder, StoredFolder) else folder
+        said = gathered(private.by_unit(seed=options.seed, transform=estimates, folder=here), asked, **where)
+    return Moments(said.counts, teachers=plan.teachers)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Estimates:
+    """From raw rows to a student's estimates as shares of the range, (rows, 1).
+
+    student: fitted. transform: from rows to what it sees; None: it sees the rows. rows: how many of them it is given at
+    once. Guarantee: the estimate of a row depends on that row alone, to the last bit.
+    """
+
+    student: Any
+    transform: Callable[[Any], Any] | None
+    rows: int
+
+    @classmethod
+    def of(cls, student: Any, transform: Callable[[Any], Any] | None, *, seen: Any) -> Estimates:
+        """The estimates of a student. seen: what it sees of the public rows."""
+        # The number of threads changes the rounding of products.
+        with threadpool_limits(1, user_api="blas"):
+            rows = own_rows(student.predict, _seen(seen, transform))
+        return cls(student=student, transform=transform, rows=rows)
+
+    @classmethod
+    def chosen(cls, selection: Selection, learning: Learning, folder: Any) -> Estimates:
+        """The estimates of the chosen student. folder: as of `collect_errors`."""
+        near = folder.with_name("features") if isinstance(folder, Path) else None
+        transform = None if selection.chosen.takes_rows else transform_of(learning.view, near)
+        return cls.of(selection.student, transform, seen=learning.rows(selection.chosen))
+
+    def __call__(self, X: Any) -> FloatArray:
+        """The estimates of X."""
+        seen = _seen(X if self.transform is None else self.transform(X), self.transform)
+        with threadpool_limits(1, user_api="blas"):
+            parts = in_blocks(self.student.predict, seen, rows=self.rows, label="Estimating")
+        return np.concatenate(parts).astype(np.float64)[:, None] if parts else np.zeros((0, 1))
+
+
+def _seen(X: Any, transform: Callable[[Any], Any] | None) -> Any:
+    """Features in doubles, as the released student computes; raw rows as they are."""
+    return X if transform is None else np.asarray(X, np.float64)
+
+
+def draw_errors(plan: Plan, answers: Answers, errors: Moments, *, log: Log, rng: np.random.Generator) -> Answers:
+    """`answers` with the noisy counts of errors, drawn once."""
+    of_errors = in_steps("noisy errors", plan.mechanism.noisy_errors, plan.mechanism)
+    drawn, secure = log.draw("errors-1", errors, of_errors, rng)
+    return replace(answers, errors=drawn / STEPS, secure=answers.secure and secure)
+
+
+def intervals_of(plan: Plan, answers: Answers, *, quantity: Quantity, unit: Unit) -> PredictionIntervals | None:
+    """The intervals of the student whose errors were counted; None if none were."""
+    noise = plan.mechanism.error_noise
+    if answers.errors is None or noise is None:
+        return None
+    shares = half_widths_of(answers.errors, units=plan.teachers, noise=noise)
+    width = quantity.high - quantity.low
+    of = "private records" if unit == "record" else "rows of private users, where every user counts the same"
+    return PredictionIntervals(half_widths={coverage: width * share for coverage, share in shares.items()}, of=of)
+
+
+def estimates_compared(selection: Selection, learning: Learning, queries: IntArray) -> list[float]:
+    """What tells students apart: estimates of some public rows, as shares of the range."""
+    rows = take_rows(learning.rows(selection.chosen), queries[:_COMPARED])
+    seen = rows if selection.chosen.takes_rows else np.asarray(rows, np.float64)
+    return np.round(np.asarray(selection.student.predict(seen), np.float64), 9).tolist()
+
+
+def same_estimates(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether two students are the same, by `estimates_compared`."""
+    return len(one) == len(other) and bool(np.allclose(one, other, rtol=0, atol=_EQUAL))
