@@ -21,7 +21,7 @@ coverage: $(VENV)/test-installed
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow" --cov=ostrakon --cov-report=term:skip-covered
 
 # The privacy side's core, while one works on it.
-QUICK := tests/test_votes.py tests/test_noise.py tests/test_checks.py tests/numerics tests/mechanisms/test_contract.py \
+QUICK := tests/test_votes.py tests/test_noise.py tests/test_validation.py tests/numerics tests/mechanisms/test_contract.py \
 	tests/accounting/composition tests/accounting/data_independent/test_worst_case.py tests/accounting/test_rdp.py \
 	tests/accounting/test_epsilons.py tests/statements tests/accounting/gate/test_certificate.py
 

@@ -9,7 +9,7 @@ import pytest
 from histograms import Histogram, data_dependent_cost, histograms, neighbours
 
 from ostrakon.accounting.gate.envelope import envelope
-from ostrakon.accounting.gate.score import consensus, level
+from ostrakon.accounting.gate.score import consensus, largest_over_distances, level
 from ostrakon.mechanisms import ConfidentGNMax, ExponentialMechanism, GNMax, LNMax
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.votes import Votes
@@ -91,3 +91,18 @@ def test_envelopes_end_at_the_data_independent_cost() -> None:
     other = Votes([[10, 10, 10], [30, 0, 0]])
     ends = [envelope(one, mechanism, orders=[8.0])[0, -1] for one in (votes, other)]
     assert ends[0] == pytest.approx(ends[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("kappa", [0.0005, 0.004, 0.03])
+def test_the_largest_over_distances_is_exact(kappa: float) -> None:
+    rng = np.random.default_rng(int(1e4 * kappa))
+    cost = np.cumsum(rng.exponential(size=2001) * rng.integers(0, 2, size=2001)) + 1e-3
+    asked: list[int] = []
+
+    def at(steps: np.ndarray) -> np.ndarray:
+        asked.extend(steps.tolist())
+        return cost[steps]
+
+    found = largest_over_distances(at, lambda value, d: np.log(value) / kappa - d, teachers=2000)
+    assert found == np.max(np.log(cost) / kappa - np.arange(2001))
+    assert len(asked) == len(set(asked)) < 2001
