@@ -51,6 +51,7 @@ from ostrakon.mechanisms import (
 from ostrakon.mechanisms.base import DiscreteShares, finite_orders
 from ostrakon.mechanisms.bounded_gnmax import BoundedVotes
 from ostrakon.mechanisms.contrib.immutable import Immutable
+from ostrakon.mechanisms.contrib.noisy_median import NoisyMedian
 from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
 from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
 from ostrakon.mechanisms.contrib.screened_exponential import ScreenedExponential
@@ -223,6 +224,7 @@ ENTRIES = [
     entry(InteractiveGNMax, threshold=5.0, sigma1=4.0, sigma2=3.0, scores=[[0.5, 0.5]], at_least=ANY),
     entry(interactive_gnmax.reinforce, answers=np.array([-1]), scores=[[0.5, 0.5]], confidence=0.8),
     entry(LNMax, gamma=0.1),
+    entry(NoisyMedian, sigma2=4.0),
     entry(PermuteAndFlip, epsilon_per_query=0.1),
     entry(ProposeTestRelease, threshold=5.0, epsilon_per_query=0.1),
     entry(ProposeTestRelease, threshold=5.0, sigma1=4.0),

@@ -21,6 +21,7 @@ from ostrakon.mechanisms import (
     Mechanism,
     MomentGNMax,
 )
+from ostrakon.mechanisms.contrib.noisy_median import NoisyMedian
 from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
 from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
 from ostrakon.mechanisms.contrib.screened_exponential import ScreenedExponential
@@ -41,6 +42,7 @@ SOUND: dict[str, Mechanism] = {
     "quantity-gnmax": QuantityGNMax(sigma2=3.0, errors=0.1),
     "labels-gnmax": LabelsGNMax(sigma2=3.0),
     "exponential": ExponentialMechanism(epsilon_per_query=0.1),
+    "noisy-median": NoisyMedian(sigma2=15.0),
     "permute-and-flip": PermuteAndFlip(epsilon_per_query=0.1),
     "screened-exponential": ScreenedExponential(threshold=60.0, sigma1=10.0, epsilon_per_query=0.1),
     "propose-test-release": ProposeTestRelease(threshold=25.0, epsilon_per_query=0.5),

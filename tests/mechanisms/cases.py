@@ -22,6 +22,7 @@ from ostrakon.mechanisms import (
     QuantityGNMax,
 )
 from ostrakon.mechanisms.contrib.immutable import Immutable
+from ostrakon.mechanisms.contrib.noisy_median import NoisyMedian
 from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
 from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
 from ostrakon.mechanisms.contrib.screened_exponential import ScreenedExponential
@@ -40,6 +41,7 @@ class Case:
     whole: fields that are integers.
     votes: from counts to the votes that the mechanism takes.
     ordered: whether the outcome depends on which of two equal classes comes first.
+    ranked: whether the classes have an order, so that no renaming but, for 2^r classes, its reversal renames the answers.
     """
 
     mechanism: type[Mechanism]
@@ -51,6 +53,7 @@ class Case:
     may_be_0: tuple[str, ...] = ()
     whole: tuple[str, ...] = ()
     ordered: bool = False
+    ranked: bool = False
     per_query: Callable[[int, int], dict[str, Any]] = field(default=lambda queries, classes: {})
     votes: Callable[..., Votes] = Votes
 
@@ -118,6 +121,13 @@ CASES = [
         parameters={"epsilon_per_query": 0.1},
         noise=("epsilon_per_query",),
         counts=(60, 30, 10),
+    ),
+    Case(
+        mechanism=NoisyMedian,
+        parameters={"sigma2": 20.0},
+        noise=("sigma2",),
+        counts=(45, 15, 40),
+        ranked=True,
     ),
     Case(
         mechanism=ProposeTestRelease,

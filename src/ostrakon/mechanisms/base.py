@@ -256,6 +256,14 @@ class Mechanism(ABC):
         """
         return None
 
+    def comparison(self, classes: int) -> Mechanism | None:
+        """The two-class query by which the mechanism bisects ordered classes; None if it does not.
+
+        Of the classes that are left, the votes at or below the middle one (rounded down) are compared with those above
+        it. An answer must be a function of these comparisons alone, each with noise of its own; its price is theirs.
+        """
+        return None
+
     def parameters(self) -> dict[str, Any]:
         """The public parameters by name, as in the statement."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(cast(Any, self))}

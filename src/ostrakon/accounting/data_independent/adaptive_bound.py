@@ -20,6 +20,7 @@ from ostrakon.accounting.composition.adaptive import (
     compose_adaptively,
     start_profile,
 )
+from ostrakon.accounting.data_independent.bisection import compose_bisections
 from ostrakon.accounting.data_independent.checked_labels import compose_labels
 from ostrakon.accounting.data_independent.cover import charged
 from ostrakon.accounting.data_independent.label_families import label_family
@@ -225,6 +226,10 @@ def adaptive_steps(
     if classes is None or not _labels_alone(mechanism):
         return
     size: dict[str, Any] = {"teachers": teachers, "classes": classes, "abstentions": abstentions, "effort": effort}
+    comparison = mechanism.comparison(classes)
+    if comparison is not None:
+        yield from ([one] for one in _bisection_steps(comparison, queries=answers, **size))
+        return
     if not capped:
         yield from ([one] for one in _label_steps(mechanism, queries=queries, **size))
         return
@@ -272,6 +277,24 @@ def _label_steps(
         # Without a check the top count is of no consequence.
         law = dataclasses.replace(law, teachers=1)
     yield _gaussian_labels(law, queries, teachers, abstentions=abstentions, cells=_CELLS * min(effort, 2) ** 2)
+
+
+def _bisection_steps(
+    comparison: Mechanism, *, queries: int, teachers: int | None, classes: int, abstentions: bool, effort: int
+) -> Iterator[Steps]:
+    """Queries that each bisect ordered classes; then as so many comparisons as each takes at most."""
+    every = (classes - 1).bit_length() * queries
+    family = None if teachers is None or abstentions else two_class_family(comparison, teachers=teachers)
+    if family is not None:
+
+        def compose(grid: Grid, after: Profile | None) -> Profile | None:
+            after = start_profile(grid) if after is None else after
+            return compose_bisections(family, classes=classes, queries=queries, grid=grid, after=after)
+
+        yield Steps(queries=every, outcomes=2 * family.p.size, compose=compose)
+    yield from _label_steps(
+        comparison, queries=every, teachers=teachers, classes=2, abstentions=abstentions, effort=effort
+    )
 
 
 def _gaussian_labels(law: AnswerLaw, queries: int, teachers: int | None, *, abstentions: bool, cells: int) -> Steps:

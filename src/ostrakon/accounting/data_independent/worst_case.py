@@ -14,6 +14,7 @@ from ostrakon.accounting.composition.pure_dp import pure_dp_epsilon
 from ostrakon.accounting.composition.run import run_epsilon
 from ostrakon.accounting.data_independent.adaptive_bound import BASIS, adaptive_profile, label_costs
 from ostrakon.accounting.data_independent.argmax_rdp import argmax_rdp
+from ostrakon.accounting.data_independent.bisection import bisection_costs
 from ostrakon.accounting.data_independent.noisy_max import answer_law
 from ostrakon.accounting.data_independent.supremum import joint_supremum, two_class_costs
 from ostrakon.accounting.epsilons import WorstCase
@@ -23,6 +24,7 @@ from ostrakon.validation import InvalidInput, fraction, whole
 from ostrakon.votes import Votes
 
 GAUSSIAN = "Gaussian DP, exact composition"
+BISECTION = "the supremum over the votes of each comparison"
 JOINT, EXACT = "the joint supremum of check and label", "the exact supremum over two-class votes"
 _MORE, _LITTLE_MORE = 1.2, 1.06
 """How much larger the Rényi bound of check and label together may be than that of each apart, to be tried; and from
@@ -247,7 +249,7 @@ def together_or_apart(mechanism: Mechanism, known: list[WorstCase], *, two: bool
     Adaptive composition gains more where they are together, most with three classes or more, so that both are tried
     where that Rényi bound is a little larger. two: whether there are two classes.
     """
-    if mechanism.gaussian_dp() is None:
+    if mechanism.gaussian_dp() is None or any(one.basis.startswith(BISECTION) for one in known):
         return [False]
     together = [one.basis.startswith((JOINT, EXACT)) for one in known]
     best, apart = (
@@ -321,6 +323,11 @@ def _curves(
 ) -> Iterator[tuple[_CurveAt, str]]:
     """RDP curves of the whole run, as functions of the orders."""
     yield lambda a: queries * mechanism.worst_case(a), f"the worst case of {mechanism.name}"
+    comparison = None if classes is None else mechanism.comparison(classes)
+    if comparison is not None and classes is not None:
+        if teachers is not None and not abstentions:
+            yield lambda a: answers * bisection_costs(comparison, a, teachers=teachers, classes=classes), BISECTION
+        return
     m = 3 if classes is None else classes  # the bound for three classes holds for any number
     form = mechanism.noisy_argmax(Votes(np.array([[1] + [0] * (m - 1)])))
     gaussian = mechanism.gaussian_dp()
