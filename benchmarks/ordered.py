@@ -7,10 +7,10 @@
 The tables are those of `quantities.py`, their targets cut into classes at points that were chosen before any
 run. Printed is the mean number of ranks between the predicted and the right class. Neighbours: one record replaced.
 
-With --teachers, that many trained teachers (logistic regression) vote, and mechanisms are compared at equal epsilon, each
-with the same number of queries (--queries) or with its own default one: ranks between its answers and the right classes of
-the public rows asked about, and between the student's labels and those of the test rows. Neighbours: one record added or
-removed.
+With --teachers, that many trained teachers (logistic regression) vote, and mechanisms are compared at equal epsilon,
+each with the same number of queries (--queries) or with its own default one: ranks between its answers and the right
+classes of the public rows asked about, and between the student's labels and those of the test rows. Neighbours: one
+record added or removed.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def said_by(parts: Any, cuts: Any, epsilon: float, seed: int) -> Any:
 @register
 @dataclass(frozen=True, kw_only=True)
 class Depth(ExponentialMechanism):
-    """The exponential mechanism on min(votes at or below a class, votes at or above it), at the price of the one on votes."""
+    """The exponential mechanism on min(votes at or below a class, votes at or above it), at its own price."""
 
     name: ClassVar[str] = "depth"
 
@@ -122,7 +122,8 @@ def of_teachers(name: str, asked: argparse.Namespace, epsilon: float) -> Any:
             order = np.random.default_rng(seed).permutation(len(X))
             private, public, test = np.split(order, [int(0.6 * len(X)), int(0.8 * len(X))])
             view = view_of(X.iloc[public].reset_index(drop=True), seed=seed)
-            options = Options(epsilon=epsilon, delta=min(DELTA, 0.1 / len(private)), mechanism=mechanism, seed=seed, **own)
+            delta = min(DELTA, 0.1 / len(private))
+            options = Options(epsilon=epsilon, delta=delta, mechanism=mechanism, seed=seed, **own)
             plan = plan or make_plan(options, units=len(private), pool=len(view.public), classes=classes)
             queries = queries_of(view, plan.queries, strategy="representatives", seed=seed)
             rows = Rows(X=X.iloc[private].reset_index(drop=True), y=y[private].astype(np.int64))

@@ -41,7 +41,6 @@ class Case:
     whole: fields that are integers.
     votes: from counts to the votes that the mechanism takes.
     ordered: whether the outcome depends on which of two equal classes comes first.
-    ranked: whether the classes have an order, so that only its reversal renames the answers (of four classes).
     """
 
     mechanism: type[Mechanism]
@@ -53,7 +52,6 @@ class Case:
     may_be_0: tuple[str, ...] = ()
     whole: tuple[str, ...] = ()
     ordered: bool = False
-    ranked: bool = False
     per_query: Callable[[int, int], dict[str, Any]] = field(default=lambda queries, classes: {})
     votes: Callable[..., Votes] = Votes
 
@@ -122,13 +120,7 @@ CASES = [
         noise=("epsilon_per_query",),
         counts=(60, 30, 10),
     ),
-    Case(
-        mechanism=NoisyMedian,
-        parameters={"sigma2": 20.0},
-        noise=("sigma2",),
-        counts=(45, 15, 40),
-        ranked=True,
-    ),
+    Case(mechanism=NoisyMedian, parameters={"sigma2": 20.0}, noise=("sigma2",), counts=(45, 15, 40)),
     Case(
         mechanism=ProposeTestRelease,
         parameters={"threshold": 25.0, "epsilon_per_query": 0.1},

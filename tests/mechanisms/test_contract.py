@@ -218,7 +218,7 @@ def test_renaming_the_classes_renames_the_answers(case: Case):
         counts = np.vstack([counts, [[25, 25, 25, 25], [40, 40, 10, 10]]])
     votes = case.votes(counts)
     for _ in range(4):
-        order = np.arange(4)[::-1] if case.ranked else rng.permutation(4)
+        order = np.arange(4)[::-1] if case.mechanism.ranked else rng.permutation(4)
         mechanism, renamed = case.build(votes), case.build(votes)
         if case.per_query(1, 2):
             renamed = dataclasses.replace(renamed, scores=mechanism.scores[:, order])

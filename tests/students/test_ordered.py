@@ -125,3 +125,14 @@ def test_classes_without_a_given_order_are_refused_before_they_are_read(tmp_path
     X = np.random.default_rng(0).normal(size=(90, 2))
     with pytest.raises(InvalidInput, match="ordered needs the classes in their order from low to high"):
         PATEClassifier(objective="ordered").fit(X, np.arange(90) % 3, X_public=X + 0.1)
+
+
+def test_trained_teachers_answer_with_the_noisy_median_where_it_is_named():
+    (X, y), (pool, _) = graded(300, 1), graded(60, 2)
+    own = {"classes": list(range(5)), "teacher": "nearest-centroid", "n_teachers": 10, "n_jobs": 1, "epsilon": 4.0}
+    model = PATEClassifier(mechanism="noisy-median", objective="ordered", student="naive-bayes", **own)
+    statement = model.fit(X, y, X_public=pool).statement_
+    assert [one.mechanism.name for one in statement.rounds] == ["noisy-median"]
+    assert statement.guarantee.epsilon <= 4.0
+    with pytest.raises(InvalidInput, match="noisy-median needs classes with an order: choose objective ordered"):
+        PATEClassifier(mechanism="noisy-median", **own).fit(X, y, X_public=pool)

@@ -131,6 +131,9 @@ class Mechanism(ABC):
     integer_noise: ClassVar[bool] = False
     """Whether its noise is `ostrakon.noise.discrete_gaussian`, as the statement then says; not other noise in steps."""
 
+    ranked: ClassVar[bool] = False
+    """Whether the order of the classes counts, from low to high: its answers are near the right class in ranks."""
+
     per_record: ClassVar[bool] = False
     """Whether every record (or user) of a run is a teacher, so that their number is public."""
 

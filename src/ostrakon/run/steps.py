@@ -22,8 +22,9 @@ from ostrakon.export.row_form import RowForm
 from ostrakon.features.cells import CellFeatures
 from ostrakon.features.representation import is_embedded, name_without_folder
 from ostrakon.mechanisms.base import StatefulMechanism
+from ostrakon.mechanisms.registry import find
 from ostrakon.noise import secure_rng
-from ostrakon.options.options import ORDERED, Options
+from ostrakon.options.options import AUTO, ORDERED, Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import Plan
 from ostrakon.progress import on_rows, showing
@@ -406,6 +407,11 @@ def plan_of(task: Task, options: Options) -> Plan:
     data = task.private
     if options.objective == ORDERED and task.quantity is None and task.labels is None:
         require_order(task.classes, task.classes_from)
+    elif options.mechanism != AUTO and find(options.mechanism).ranked and task.labels is None:
+        raise InvalidInput(
+            f"mechanism {options.mechanism} needs classes with an order: choose objective {ORDERED} and list the "
+            "classes from low to high."
+        )
     plan = make_plan(
         options,
         units=data.units,

@@ -282,7 +282,7 @@ def _label_steps(
 def _bisection_steps(
     comparison: Mechanism, *, queries: int, teachers: int | None, classes: int, abstentions: bool, effort: int
 ) -> Iterator[Steps]:
-    """Queries that each bisect ordered classes; then as so many comparisons as each takes at most."""
+    """Queries that each bisect ordered classes: closely; then each as the most comparisons that it takes."""
     every = (classes - 1).bit_length() * queries
     family = None if teachers is None or abstentions else two_class_family(comparison, teachers=teachers)
     if family is not None:

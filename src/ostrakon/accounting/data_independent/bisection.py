@@ -72,8 +72,8 @@ def compose_bisections(family: Family, *, classes: int, queries: int, grid: Grid
     for _ in range(queries):
         by_size = {1: values}
         for size in sizes_of_parts(classes):
-            for half, place in ((size - size // 2, wide[:width]), (size // 2, wide[width:])):
-                widen(by_size[half], by_size[half], left, place)
+            for half, part in ((size - size // 2, wide[:width]), (size // 2, wide[width:])):
+                widen(by_size[half], by_size[half], left, part)
             best = np.zeros(grid.count + 1)
             raise_(
                 wide, middle, near, far, stencils.near_weight, stencils.far_weight, stencils.constant, 0, pairs, best,

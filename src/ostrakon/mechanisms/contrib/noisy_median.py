@@ -54,6 +54,7 @@ class NoisyMedian(Mechanism):
     """
 
     name: ClassVar[str] = "noisy-median"
+    ranked: ClassVar[bool] = True
 
     sigma2: VoteSigma
 
