@@ -132,7 +132,7 @@ def _run(
     middle = count + reach
     size = count + 1 + 2 * side
     pairs = len(share)
-    wide, common, sum_ = np.empty(2 * middle + 1), np.empty((2, size)), np.empty(_BLOCK)
+    wide, common = np.empty(2 * middle + 1), np.empty((2, size))
     best, floor = np.empty((2 * margins, size)), np.empty((floors, size))
     values, outside = values.copy(), left_of(h, middle + 1)
     for _ in range(steps):
@@ -140,31 +140,33 @@ def _run(
         best[:] = 0.0
         floor[:] = 0.0
         for start in range(0, size, _BLOCK):
-            n = min(_BLOCK, size - start)
-            for r in range(pairs + 1, -1, -1):
-                if r >= pairs:
-                    sum_[:n] = constant[r]
-                else:
-                    for i in range(n):
-                        sum_[i] = constant[r] + share[r, 0] * common[0, start + i] + share[r, 1] * common[1, start + i]
+            n, at = min(_BLOCK, size - start), middle - side + start
+            for r in range(pairs, pairs + 2):
+                sum_ = common[r - pairs, start : start + n]
+                sum_[:] = constant[r]
                 for o in range(near.shape[1]):
                     a, b = near_weight[r, o], far_weight[r, o]
-                    if a == 0.0 and b == 0.0:
-                        continue
-                    at = middle - side + start
                     left, right = wide[at + near[r, o] : at + near[r, o] + n], wide[at + far[r, o] : at + far[r, o] + n]
                     for i in range(n):
                         sum_[i] += a * left[i] + b * right[i]
-                if r >= pairs:
-                    common[r - pairs, start : start + n] = sum_[:n]
-                    continue
+            for r in range(pairs):
                 # The pairs with the vote moved come first, then their exchange.
                 direction = 0 if 2 * r < pairs else 1
                 one = best[2 * of_margin[r] + direction, start : start + n]
                 two = floor[of_eta[r], start : start + n]
+                first, second = common[0, start : start + n], common[1, start : start + n]
+                plain, near_share, far_share = constant[r], share[r, 0], share[r, 1]
+                a, b, c = near_weight[r, 0], near_weight[r, 1], near_weight[r, 2]
+                d, e, f = far_weight[r, 0], far_weight[r, 1], far_weight[r, 2]
+                u, v, w = wide[at + near[r, 0] :], wide[at + near[r, 1] :], wide[at + near[r, 2] :]
+                x, y, z = wide[at + far[r, 0] :], wide[at + far[r, 1] :], wide[at + far[r, 2] :]
                 for i in range(n):
-                    one[i] = max(one[i], sum_[i])
-                    two[i] = max(two[i], sum_[i])
+                    value = plain + near_share * first[i] + far_share * second[i]
+                    value += a * u[i] + d * x[i]
+                    value += b * v[i] + e * y[i]
+                    value += c * w[i] + f * z[i]
+                    one[i] = max(one[i], value)
+                    two[i] = max(two[i], value)
         for g in range(margins - 2, -1, -1):
             best[2 * g] = np.maximum(best[2 * g], best[2 * g + 2])
             best[2 * g + 1] = np.maximum(best[2 * g + 1], best[2 * g + 3])
