@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ostrakon.accounting.composition.run import run_epsilon
 from ostrakon.accounting.data_independent.adaptive_bound import BASIS, adaptive_profile, label_costs
 from ostrakon.accounting.data_independent.argmax_rdp import argmax_rdp
 from ostrakon.accounting.data_independent.bisection import bisection_costs
-from ostrakon.accounting.data_independent.noisy_max import answer_law
+from ostrakon.accounting.data_independent.noisy_max import AnswerLaw, answer_law
 from ostrakon.accounting.data_independent.supremum import joint_supremum, two_class_costs
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.accounting.rdp import DEFAULT_ORDERS, Curve, require_orders
@@ -348,9 +348,15 @@ def _curves(
     law = answer_law(mechanism, teachers=teachers, classes=classes)
     if law is not None and law.threshold_test is not None:
         yield (
-            lambda a: queries * joint_supremum(law, a, abstentions=abstentions),
+            lambda a: queries * _joint_costs(law, tuple(a.tolist()), abstentions=abstentions),
             JOINT,
         )
+
+
+@lru_cache(maxsize=256)
+def _joint_costs(law: AnswerLaw, orders: tuple[float, ...], *, abstentions: bool) -> FloatArray:
+    """Of one query, whatever the number of queries, which a plan looks for."""
+    return joint_supremum(law, orders, abstentions=abstentions)
 
 
 def _no_offsets(form: NoisyArgmax) -> bool:
