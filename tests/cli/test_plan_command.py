@@ -218,6 +218,15 @@ def test_other_targets_are_planned(command, tables, target, more, titled):
     assert (code, "--accuracy cannot be looked for: runs whose" in " ".join(err.split())) == (2, True)
 
 
+def test_one_reason_is_said_once_for_all_epsilons(command, tables):
+    given = ("--public", tables / "bare.csv", "--records", 5000, "--target", "age", "--range", "18,90")
+    code, out, _ = command("plan", *given, "--mechanism", "gnmax", "--epsilons", 0.5, 1, 2)
+    assert code == 0
+    words = " ".join(out.split())
+    assert words.count("Refused, gnmax at epsilon") == 1
+    assert "Refused, gnmax at epsilon 0.5, 1, 2: mechanism must be quantity-gnmax if the target is a quantity" in words
+
+
 def test_a_range_is_not_for_labels_or_classes(command, tables):
     given = ("--public", tables / "bare.csv", "--records", 5000, "--range", "0,9")
     for more, told in (("age,ill", "range cannot be given for several labels"), ("age", "range cannot be given with")):

@@ -140,7 +140,8 @@ class Stages:
     """Option types of what is asked of each mechanism, for `ostrakon.cli.stages`."""
 
     queries = Annotated[
-        list[int] | None, typer.Option(help=r"Only the first N queries; of several mechanisms each. \[default: all]")
+        list[int] | None,
+        typer.Option(help=r"Only the first N queries; of several mechanisms each, always. \[default: all of one]"),
     ]
     max_answers = Annotated[
         list[int] | None, typer.Option(help="A cap on answers, fixed before votes were seen; of several each.")

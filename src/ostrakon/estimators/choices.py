@@ -33,15 +33,13 @@ NOISY_COUNTS = "noisy-counts"
 _GRAPH, _SPREADING = "graph", "label-spreading"
 STUDENTS = frozenset((ADDITIVE, _SELF_TRAINING, NOISY_COUNTS, _GRAPH, _SPREADING, MOMENTS, PROCESS, SOFT_VOTE, SUMS))
 """Kinds of students beside estimators and networks."""
-_OF_OTHER_TARGETS = f"{SOFT_VOTE}, {ADDITIVE}, {_SPREADING} or a classifier"
-_TARGETS = {
-    "quantity": (
-        "the target is a quantity",
-        f"{_OF_OTHER_TARGETS} that takes sample_weight and gives probabilities, such as hist-gradient-boosting,",
-    ),
-    "labels": ("rows have several labels", f"{_OF_OTHER_TARGETS} such as logistic or hist-gradient-boosting,"),
+OTHER_TARGETS = {"quantity": "the target is a quantity", "labels": "rows have several labels"}
+"""Kinds of target other than one class a row, in words."""
+_CLASSIFIERS = {
+    "quantity": "that takes sample_weight and gives probabilities, such as hist-gradient-boosting,",
+    "labels": "such as logistic or hist-gradient-boosting,",
 }
-"""Kinds of target other than one class a row: where they are met, and what may be named beside the student of sums."""
+"""Which classifiers may be named beside the student of sums."""
 _IMAGES = ("hog", "patches", "contrastive", "hog+contrastive")
 
 
@@ -209,9 +207,11 @@ def require_student(choice: Any, *, target: str, sums: bool) -> None:
     if target == "quantity":
         able = able and _believes_counts(student)
     if not (sums if of_sums else able):
-        when, others = _TARGETS[target]
         given = choice if isinstance(choice, str) else type(choice).__name__
-        raise InvalidInput(f"student must be {f'{AUTO}, {SUMS}' if sums else AUTO}, {others} if {when}, got {given!r}.")
+        raise InvalidInput(
+            f"student must be {f'{AUTO}, {SUMS}' if sums else AUTO}, {SOFT_VOTE}, {ADDITIVE}, {_SPREADING} or a "
+            f"classifier {_CLASSIFIERS[target]} if {OTHER_TARGETS[target]}, got {given!r}."
+        )
 
 
 def _believes_counts(student: Any) -> bool:

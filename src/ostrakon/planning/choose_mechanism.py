@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ostrakon.data.labels import MOST_OF_TEACHERS
-from ostrakon.estimators.choices import require_student
+from ostrakon.estimators.choices import OTHER_TARGETS, require_student
 from ostrakon.features.labels import is_limited
 from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.mechanisms.registry import find
@@ -24,7 +24,6 @@ from ostrakon.validation import InvalidInput, shown, whole
 
 _PER_RECORD = ("max_contributions", "moments")
 """Parameters of mechanisms of per-record teachers."""
-_WHERE = {"quantity": "the target is a quantity", "labels": "rows have several labels"}
 _OF_SUMS = ("moments", "gaussian-process", "MomentLogistic", "MomentVote", "GaussianProcessStudent")
 """Students that learn from sums of features by class."""
 _NEEDS = {
@@ -121,7 +120,7 @@ def require_sums_mechanism(options: Options, unit: str, *, target: Target) -> No
     name = OF_LABELS if target == "labels" else OF_QUANTITIES
     if options.mechanism not in (AUTO, name):
         raise InvalidInput(
-            f"mechanism must be {name} if {_WHERE[target]}, got {options.mechanism!r}: every {unit} adds to its sums."
+            f"mechanism must be {name} if {OTHER_TARGETS[target]}, got {options.mechanism!r}: every {unit} adds to its sums."
         )
 
 
@@ -130,9 +129,9 @@ def require_learnable(student: Any, objective: str, *, target: Target, sums: boo
 
     sums: whether noisy sums of a quantity, or of several labels, are released.
     """
-    if target in _WHERE and objective != ACCURACY:
+    if target in OTHER_TARGETS and objective != ACCURACY:
         instead = " For others run once for each label." if target == "labels" else ""
-        raise InvalidInput(f"objective must be {ACCURACY} if {_WHERE[target]}, got {objective!r}.{instead}")
+        raise InvalidInput(f"objective must be {ACCURACY} if {OTHER_TARGETS[target]}, got {objective!r}.{instead}")
     require_student(student, target=target, sums=sums)
 
 

@@ -33,9 +33,7 @@ def outlook_table(outlook: Outlook) -> Table:
 
 def outlook_sentences(outlook: Outlook) -> list[str]:
     """What belongs below that table: refusals in full, and what the attacker's odds are about."""
-    refused = [
-        f"Refused, {one.mechanism} at epsilon {one.epsilon:g}: {one.refusal}" for one in outlook.offers if one.refusal
-    ]
+    refused = _at_epsilons("Refused", [(one.epsilon, one.mechanism, one.refusal) for one in outlook.offers])
     trained = {one.mechanism: 1 for one in outlook.offers if one.plan is not None and one.plan.labels}
     of_labels = f"Queries of {', '.join(trained)}: one for each of the {outlook.classes} labels of a public row."
     return [*refused, *([of_labels] if trained else []), *odds_sentences(outlook.offers)]
@@ -71,10 +69,7 @@ def accuracy_sentences(outlook: Outlook) -> list[str]:
     played = outlook.rehearsal
     if played is None:
         return [outlook.basis]
-    refusals = [
-        f"Not forecast, {mechanism} at epsilon {epsilon:g}: {why}"
-        for (epsilon, mechanism), why in played.failures.items()
-    ]
+    refusals = _at_epsilons("Not forecast", [(*asked, why) for asked, why in played.failures.items()])
     compared = (
         f"For comparison: always the most frequent class {played.majority:.1%}; gradient boosting on the same rows "
         f"without any noise {played.not_private:.1%}."
@@ -82,6 +77,15 @@ def accuracy_sentences(outlook: Outlook) -> list[str]:
     if played.simulated:
         return [*refusals, outlook.basis]
     return [*refusals, outlook.basis, compared, *([] if outlook.least is None else [outlook.least.sentence])]
+
+
+def _at_epsilons(what: str, reasons: Iterable[tuple[float, str, str | None]]) -> list[str]:
+    """(epsilon, mechanism, why) in sentences, one for all epsilons at which a mechanism has the same reason."""
+    together: dict[tuple[str, str], list[str]] = {}
+    for epsilon, mechanism, why in reasons:
+        if why:
+            together.setdefault((mechanism, why), []).append(f"{epsilon:g}")
+    return [f"{what}, {name} at epsilon {', '.join(asked)}: {why}" for (name, why), asked in together.items()]
 
 
 def odds_sentences(offers: Iterable[Offer]) -> list[str]:

@@ -17,7 +17,7 @@ from ostrakon.accounting.data_independent.stages import Stage, worst_case_of_sta
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.mechanisms import BoundedGNMax, ConfidentGNMax, GNMax, LNMax
-from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.mechanisms.base import FloatArray, Mechanism, RunCost
 from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
 from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
 from ostrakon.mechanisms.contrib.screened_exponential import ScreenedExponential
@@ -146,6 +146,15 @@ def test_mechanisms_without_a_family_of_labels_count_as_gaussian_pure_or_whole_r
     # A delta below the failures pays for nothing.
     none = worst_case_of_stages(stages((tied, 10), (GNMax(sigma2=20), 10)), **{**shape, "delta": failure / 2})
     assert none.epsilon == math.inf
+
+
+def test_stages_that_reveal_nothing_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BoundedGNMax, "run_cost", lambda self, *, queries: RunCost(mu=0.0))
+    asked = stages((BoundedGNMax(sigma2=40), 10), (BoundedGNMax(sigma2=30), 5))
+    shape: dict[str, Any] = {"delta": 1e-5, "teachers": 100, "classes": 2}
+    assert worst_case_of_stages(asked, **shape).epsilon == 0
+    earlier = WorstCase(epsilon=0.25, delta=0.0, basis="an earlier release")
+    assert 0.25 <= worst_case_of_stages(asked, **shape, earlier=earlier).epsilon < 0.2505
 
 
 def test_propose_test_release_before_labels() -> None:

@@ -26,6 +26,7 @@ from ostrakon.accounting.data_independent.adaptive_bound import (
 )
 from ostrakon.accounting.data_independent.worst_case import (
     GAUSSIAN,
+    by_size,
     plain_bounds,
     run_mu,
     sizes_of,
@@ -172,7 +173,7 @@ def _checked(stages: Sequence[Stage]) -> list[Stage]:
 def _known(charges: list[_Charge], delta: float) -> WorstCase:
     """The smallest bound without adaptive composition."""
     remaining = _remaining(delta, [one.failure for one in charges])
-    bounds = [(math.inf, "no bound holds for these mechanisms")]
+    bounds: list[tuple[float, str]] = []
     if remaining > 0:
         curve = Curve(ORDERS, np.sum([one.curve for one in charges], axis=0))
         epsilon, order = curve.epsilon(delta=remaining)
@@ -184,17 +185,17 @@ def _known(charges: list[_Charge], delta: float) -> WorstCase:
     pure = [one.pure for one in charges if one.pure is not None]
     if remaining >= 0 and len(pure) == len(charges):
         bounds.append((sum_above(pure), _PURE))
-    # A NaN compares false and so never becomes the bound.
-    epsilon, basis = min((one for one in bounds if one[0] >= 0), key=lambda one: one[0])
-    return WorstCase(epsilon=epsilon, delta=delta, basis=basis)
+    return by_size(bounds, delta)[0]
 
 
 def _adaptively(charges: list[_Charge], known: float, delta: float, effort: int) -> float:
-    """The epsilon by adaptive composition of all steps; inf where a stage has none or it would take too long."""
+    """The epsilon by adaptive composition of all steps; inf where there are none, a stage is without a theorem, or it
+    would take too long.
+    """
     remaining = _remaining(delta, [one.steps_failure for one in charges])
-    if not remaining > 0 or any(one.steps is None for one in charges):
-        return math.inf
     steps = [step for one in charges for step in one.steps or ()]
+    if not remaining > 0 or not steps or any(one.steps is None for one in charges):
+        return math.inf
     queries = sum(one.queries for one in steps)
     outcomes = sum(one.queries * one.outcomes for one in steps) / queries
     grid = grid_for(queries=queries, outcomes=outcomes, epsilon=known, delta=remaining, effort=effort)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import Any
 
@@ -151,8 +151,13 @@ def plain_bounds(mechanism: Mechanism, delta: float, **sizes: Any) -> list[Worst
 
 
 def _at(bounds: list[_Bound], delta: float) -> list[WorstCase]:
-    none = WorstCase(epsilon=math.inf, delta=delta, basis="no bound holds for this mechanism")
-    every = [WorstCase(epsilon=epsilon, delta=delta, basis=basis) for epsilon, basis in (f(delta) for f in bounds)]
+    return by_size((bound(delta) for bound in bounds), delta)
+
+
+def by_size(bounds: Iterable[tuple[float, str]], delta: float) -> list[WorstCase]:
+    """(epsilon, basis) at one delta as worst cases, the smallest first; without any, an infinite one."""
+    none = WorstCase(epsilon=math.inf, delta=delta, basis="no bound holds")
+    every = [WorstCase(epsilon=epsilon, delta=delta, basis=basis) for epsilon, basis in bounds]
     # A NaN compares false and so never becomes the bound.
     return sorted((one for one in every if one.epsilon >= 0), key=lambda one: one.epsilon) or [none]
 
