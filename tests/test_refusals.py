@@ -333,7 +333,8 @@ ELSEWHERE = {
     # Of laws and profiles that the library itself has computed: tests/accounting/composition/test_adaptive.py and
     # tests/accounting/data_independent/test_adaptive_bound.py.
     *("Family", "Grid", "Profile", "Stencils", "ThreeOutcomes", "adaptive_profile", "compose_adaptively"),
-    *("Steps", "adaptive_steps", "compose_steps", "by_size", "gaussian_step", "plain_bounds", "sizes_of", "together_or_apart"),
+    *("Steps", "adaptive_steps", "compose_steps", "gaussian_step", "plain_bounds", "sizes_of", "together_or_apart"),
+    "by_size",
     *("compose_labels", "grid_for", "margins", "start_profile", "stencils_of", "three_outcomes", "two_class_family"),
     *(
         "every_nth_pair",

@@ -120,7 +120,8 @@ def require_sums_mechanism(options: Options, unit: str, *, target: Target) -> No
     name = OF_LABELS if target == "labels" else OF_QUANTITIES
     if options.mechanism not in (AUTO, name):
         raise InvalidInput(
-            f"mechanism must be {name} if {OTHER_TARGETS[target]}, got {options.mechanism!r}: every {unit} adds to its sums."
+            f"mechanism must be {name} if {OTHER_TARGETS[target]}, got {options.mechanism!r}: every {unit} adds to its "
+            "sums."
         )
 
 
