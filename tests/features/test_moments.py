@@ -179,7 +179,7 @@ def test_centred_rows_are_at_most_as_far_apart_as_two_votes(features, most, clas
     squares = np.square(everything).sum(axis=1)
     distances = squares[:, None] + squares - 2 * everything @ everything.T
     assert distances.max() <= 2 * STEPS**2
-    assert squares.max() <= STEPS**2
+    assert classes * squares.max() <= (classes - 1) * STEPS**2
     # Both kinds of pairs use nearly all of it: opposite rows of one class, unless the constant has its least share, and
     # equal rows of two classes.
     if classes > 2:
@@ -188,6 +188,29 @@ def test_centred_rows_are_at_most_as_far_apart_as_two_votes(features, most, clas
     # Uncentred features of that length would break the bound.
     plain = known.steps(rows)[:, 1:]
     assert np.square(plain[0] - plain[6]).sum() > 2 * STEPS**2 or features == 300
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5, 10, FEW_CLASSES])
+def test_every_centred_vector_against_every_other_and_against_none(classes):
+    """All whole vectors that a map with one or two features allows: both prices hold and refute 2% less."""
+    for features in (1, 2):
+        known = MomentMap.of(RNG.normal(size=(9, features)), classes=classes)
+        constant, most = round(known.constant * STEPS), known._most_squared
+        reach = np.arange(-int(most**0.5), int(most**0.5) + 1)
+        every = np.stack(np.meshgrid(*[reach] * features), axis=-1).reshape(-1, features)
+        every = every[np.square(every).sum(axis=1) <= most]
+        steps = np.column_stack([np.full(len(every), constant), every])
+        shared = shared_steps(steps, classes)
+        alone = np.square(steps - shared).sum(axis=1) + (classes - 1) * np.square(shared).sum(axis=1)
+        assert classes * alone.max() <= (classes - 1) * STEPS**2
+        # In terms of mu: the sums alone move by more than 0.98 of what is charged.
+        assert classes * alone.max() > 0.98**2 * (classes - 1) * STEPS**2
+        if features == 1:
+            of_one, of_other = (tables(steps, classes)[:, label] for label in (0, 1))
+            for other in (of_one, of_other):
+                distances = alone[:, None] + alone - 2 * of_one @ other.T
+                assert distances.max() <= 2 * STEPS**2
+            assert distances.max() > 0.98**2 * 2 * STEPS**2
 
 
 def test_centred_features_are_longer_the_fewer_classes_there_are():

@@ -9,7 +9,7 @@ import pytest
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.features.moments import MomentMap
-from ostrakon.mechanisms import BoundedGNMax, GNMax, MomentGNMax
+from ostrakon.mechanisms import BoundedGNMax, GNMax, LabelsGNMax, MomentGNMax, QuantityGNMax
 from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, Moments
@@ -35,7 +35,9 @@ def said(rows, labels, max_contributions, centred=False):
 @pytest.mark.parametrize("max_contributions", [1, 3])
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
 def test_no_two_teachers_are_farther_apart_than_the_price(max_contributions, share, centred):
-    mechanism = MomentGNMax(sigma2=5.0, max_contributions=max_contributions, moments=share)
+    mechanism = MomentGNMax(
+        sigma2=5.0, max_contributions=max_contributions, moments=share, centred_classes=2 if centred else None
+    )
     sizes = (1,) if max_contributions == 1 else (1, 2, 3)
     everyone = [
         said(FAR[list(rows)], labels, max_contributions, centred)
@@ -50,9 +52,7 @@ def test_no_two_teachers_are_farther_apart_than_the_price(max_contributions, sha
     reached = 0.97 if max_contributions == 1 else 0.85
     assert reached * mechanism.run_cost(queries=4).mu < farthest <= mechanism.run_cost(queries=4).mu
     removed = mechanism.under("take-out").run_cost(queries=4).mu
-    assert longest <= removed
-    # Of two classes, a centred row is at most 1/sqrt(2) long: one removed costs less than is charged.
-    assert centred or reached * removed < longest
+    assert reached * removed < longest <= removed
 
 
 def test_the_price_by_hand():
@@ -69,6 +69,30 @@ def test_the_price_by_hand():
     )
     # The counts alone cost less: leaving the sums out would be a false claim.
     assert found > 1.3 * worst_case(BoundedGNMax(sigma2=8.0, max_contributions=2), queries=10, delta=1e-5).epsilon
+
+
+def test_centred_sums_cost_less_when_one_record_is_removed():
+    for classes in (2, 3, 20):
+        centred = MomentGNMax(sigma2=5.0, moments=0.4, centred_classes=classes)
+        plain = MomentGNMax(sigma2=5.0, moments=0.4)
+        assert centred.run_cost(queries=9) == plain.run_cost(queries=9)
+        assert centred.moment_noise == plain.moment_noise == centred.under("take-out").moment_noise
+        removed, counts = centred.under("take-out"), 1 / 5.0**2
+        sums = (1 - 1 / classes) / centred.moment_noise**2
+        assert removed.run_cost(queries=9).mu == pytest.approx(math.sqrt(counts + sums), rel=1e-11)
+        assert removed.run_cost(queries=9).mu >= math.sqrt(counts + sums)
+        assert removed.cost_shares["sums of features"] == pytest.approx(sums / (counts + sums))
+        assert plain.under("take-out").run_cost(queries=9).mu == pytest.approx(plain.run_cost(queries=9).mu / 2**0.5)
+        with pytest.raises(InvalidInput, match=f"moments must be sums by {classes} classes"):
+            centred.noisy_moments(Moments(np.ones((3, 4), int), teachers=1), np.random.default_rng(0))
+    # What a run drew before belongs to its parameters, which must not change.
+    assert list(MomentGNMax(sigma2=5.0).parameters()) == ["sigma2", "max_contributions", "neighbours", "moments"]
+    for bad in (1, 0, -2, 2.5, True, math.nan):
+        with pytest.raises(InvalidInput, match="centred_classes must be an integer of at least 2"):
+            MomentGNMax(sigma2=5.0, centred_classes=bad)
+    for kind in (QuantityGNMax, LabelsGNMax):
+        with pytest.raises(InvalidInput, match="centred_classes must be None"):
+            kind(sigma2=5.0, centred_classes=2)
 
 
 def test_the_noise_on_the_sums_is_as_wide_as_it_is_paid_for():

@@ -8,6 +8,7 @@ from ostrakon.accounting import membership_guess
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.gate.certificate import gate_delta
 from ostrakon.accounting.gate.gate import Gate
+from ostrakon.data.consent import Consent
 from ostrakon.mechanisms import ConfidentGNMax
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
@@ -49,7 +50,9 @@ def test_removed_neighbours_need_less_noise_and_change_the_meaning_of_epsilon(me
     asked = Options(mechanism=mechanism, epsilon=1.0)
     replaced, removed = (make_plan(replace(asked, neighbours=one), **SIZES) for one in (None, "removed"))
     assert 0.9999 < removed.bound.epsilon <= 1
-    assert removed.mechanism.sigma2 == pytest.approx(replaced.mechanism.sigma2 / 2**0.5, rel=1e-4)
+    # Sums that are centred over ten classes move by 0.9, where one record replaced moves them by 2.
+    part = 0.5 if mechanism == "bounded-gnmax" else (1 + 0.9) / 4
+    assert removed.mechanism.sigma2 == pytest.approx(replaced.mechanism.sigma2 * part**0.5, rel=1e-4)
     # Each epsilon is priced for the other definition, too: the same release never has the smaller number for both.
     assert removed.otherwise("take-out") == (removed.bound.epsilon, removed.delta)
     assert removed.otherwise("replace")[0] > 1.4
@@ -62,6 +65,29 @@ def test_removed_neighbours_need_less_noise_and_change_the_meaning_of_epsilon(me
         removed, bound=plan_from(removed.as_dict(), classes=10).bound
     )
     assert plan_from(removed.as_dict(), classes=10).bound.epsilon == pytest.approx(removed.bound.epsilon, rel=1e-9)
+
+
+def test_only_sums_that_are_certainly_centred_cost_less_and_a_run_planned_before_keeps_its_price():
+    asked = Options(mechanism="moment-gnmax", epsilon=1.0, neighbours="removed")
+
+    def classes_of(**given):
+        return make_plan(asked, **{**SIZES, "classes": 2, **given}).mechanism.centred_classes
+
+    assert (classes_of(), classes_of(classes=20), classes_of(classes=21)) == (2, 20, None)
+    # So many records that more features could be summed than are centred; levels of consent.
+    assert classes_of(units=10**12) is None
+    with_levels = Options(mechanism="moment-gnmax", neighbours="removed")
+    levels = Consent(epsilons={"1": 0.5, "2": 1.0})
+    assert make_plan(with_levels, **SIZES, consent=levels).mechanism.centred_classes is None
+    # What is given by hand does not decide it.
+    wrong = replace(asked, parameters={"centred_classes": 2})
+    assert make_plan(wrong, **SIZES).mechanism.centred_classes == 10
+    plan = make_plan(asked, **SIZES)
+    before = plan.as_dict()
+    assert before["parameters"].pop("centred_classes") == 10
+    old = plan_from(before, classes=10)
+    assert old.mechanism.centred_classes is None
+    assert old.bound.epsilon > 1.02 * plan.bound.epsilon
 
 
 def test_trained_teachers_are_for_one_record_added_or_removed():

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import pytest
 
 import ostrakon
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
+from ostrakon.accounting.consent import Level
 from ostrakon.estimators.choices import make_student
 from ostrakon.export.student_files import load_student
 from ostrakon.ledger.ledger import Ledger
@@ -22,6 +24,7 @@ from ostrakon.report.release import publish
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.inputs.private_data import PrivateTable, Rows
 from ostrakon.run.pipeline import run
+from ostrakon.run.stages.votes import moment_map
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.sklearn_student import SklearnStudent
 from ostrakon.validation import InvalidInput
@@ -124,6 +127,31 @@ def test_the_release_holds_the_sums_of_features(task, tmp_path):
     plain = publish(run(tmp_path / "plain", task, replace(RECIPE, queries=20, student="logistic")))
     assert not (plain / "noisy_moments.csv").exists()
     assert "noisy_moments" not in (plain / "model_card.md").read_text()
+
+
+def test_a_run_pays_less_for_centred_sums_of_removed_records_and_a_plan_of_before_pays_what_it_did(task, tmp_path):
+    request = Options(mechanism="moment-gnmax", epsilon=2.0, queries=20, neighbours="removed", jobs=1)
+    outcome = run(tmp_path / "run", task, request)
+    mechanism, content = outcome.plan.mechanism, outcome.statement.as_dict()
+    assert content["rounds"][0]["parameters"]["centred_classes"] == mechanism.centred_classes == 3
+    mu = (1 / mechanism.sigma2**2 + 2 / 3 / mechanism.moment_noise**2) ** 0.5
+    assert content["guarantee"]["epsilon"] == pytest.approx(gaussian_dp_epsilon(mu, 1e-5), abs=2e-4)
+    assert content["guarantee"]["epsilon"] > 1.99
+    # A folder whose plan has no number of classes, of the same noise: its sums are centred and cost as much as before.
+    stored = outcome.plan.as_dict()
+    del stored["parameters"]["centred_classes"]
+    old = plan_from(stored, classes=3)
+    sums = moment_map(old, SimpleNamespace(public=task.X_public, embedded=False), np.arange(20))
+    assert sums.classes == 3
+    mu = (1 / mechanism.sigma2**2 + 1 / mechanism.moment_noise**2) ** 0.5
+    assert old.bound.epsilon == pytest.approx(gaussian_dp_epsilon(mu, 1e-5), rel=1e-6)
+    # A plan that says what its sums are not is refused before a record is read.
+    for wrong in (
+        replace(outcome.plan, mechanism=replace(mechanism, centred_classes=2)),
+        replace(outcome.plan, levels=(Level(name="1", weight=512),)),
+    ):
+        with pytest.raises(InvalidInput, match="must be centred over all classes"):
+            moment_map(wrong, SimpleNamespace(public=task.X_public, embedded=False), np.arange(20))
 
 
 def test_another_student_learns_from_the_labels(task, tmp_path):

@@ -66,7 +66,7 @@ class LabelsGNMax(MomentGNMax):
 
     @property
     def cost_shares(self) -> dict[str, float]:
-        return {"votes on all labels": self._of_counts, "sums with features": self.moments}
+        return self._shares({"votes on all labels": self._of_counts}, "sums with features")
 
     @property
     def _squared_length(self) -> int:

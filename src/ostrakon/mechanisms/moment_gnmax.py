@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from functools import partial
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from ostrakon.mechanisms.base import FloatArray, Parameter, RunCost
 from ostrakon.mechanisms.bounded_gnmax import MOST_NOISE, REMOVED, BoundedGNMax
 from ostrakon.noise import require_rng
-from ostrakon.validation import InvalidInput, fraction
+from ostrakon.validation import InvalidInput, fraction, whole
 from ostrakon.votes import STEPS, Moments
 
 Share = Annotated[
@@ -34,18 +35,22 @@ class MomentGNMax(BoundedGNMax):
         As in `BoundedGNMax`.
     moments : float, default 0.5
         Share of the cost (of mu squared) that pays for the sums; strictly between 0 and 1. The noise on the sums,
-        `moment_noise`, follows from it.
+        `moment_noise`, follows from it: of the cost when one record is replaced.
+    centred_classes : int or None, default None
+        K, at least 2: over how many classes the sums are centred. None: they are not, or it is not known. A run settles
+        it; the sums must then be of `MomentMap`s with as many `classes`.
 
     Raises
     ------
     InvalidInput
-        As `BoundedGNMax`; also if moments is outside (0, 1) or so small that the noise on the sums exceeds 2^32 votes.
+        As `BoundedGNMax`; also if moments is outside (0, 1) or so small that the noise on the sums exceeds 2^32 votes,
+        and for sums by another number of classes than K.
 
     Notes
     -----
     Guarantee: counts and sums of all queries together are mu Gaussian-DP with mu^2 = 2 r / sigma2^2 + 2 /
-    moment_noise^2, when one teacher's data change arbitrarily; half of this mu^2 when one teacher's contributions are
-    removed.
+    moment_noise^2, when one teacher's data change arbitrarily; mu^2 = r / sigma2^2 + 1 / moment_noise^2 when one
+    teacher's contributions are removed, and (1 - 1/K) / moment_noise^2 for the sums if they are centred.
 
     Proof: docs/mathematics.md H.
 
@@ -63,12 +68,18 @@ class MomentGNMax(BoundedGNMax):
 
     name: ClassVar[str] = "moment-gnmax"
     _removed_sums: ClassVar[float] = 1.0
-    """The largest squared length of what one teacher adds to the sums."""
+    """The largest squared length of what one teacher adds to sums that are not centred."""
 
     moments: Share = 0.5
+    centred_classes: Annotated[
+        int | None,
+        Parameter(help="Classes over which sums are centred.", check=partial(whole, at_least=2), option=False),
+    ] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.centred_classes is not None and self._removed_sums != 1:
+            raise InvalidInput(f"centred_classes must be None for {self.name}, got {self.centred_classes!r}.")
         noise = self.moment_noise
         if noise is not None and not noise <= MOST_NOISE:
             raise InvalidInput(
@@ -82,7 +93,21 @@ class MomentGNMax(BoundedGNMax):
 
     @property
     def cost_shares(self) -> dict[str, float]:
-        return {"answers": self._of_counts, "sums of features": self.moments}
+        return self._shares({"answers": self._of_counts}, "sums of features")
+
+    def _shares(self, others: dict[str, float], sums: str) -> dict[str, float]:
+        """Shares of the cost under this definition of neighbours, from those where one record is replaced."""
+        paid = {**others, sums: self.moments * (self._removed if self.neighbours == REMOVED else 1.0)}
+        return {what: share / math.fsum(paid.values()) for what, share in paid.items()}
+
+    def parameters(self) -> dict[str, Any]:
+        # Without it, as before there was one: what a run drew belongs to its parameters.
+        return {name: value for name, value in super().parameters().items() if name != "centred_classes" or value}
+
+    @property
+    def _removed(self) -> float:
+        """The largest squared length of what one teacher adds to the sums."""
+        return self._removed_sums if self.centred_classes is None else 1 - 1 / self.centred_classes
 
     @property
     def _of_counts(self) -> float:
@@ -99,6 +124,8 @@ class MomentGNMax(BoundedGNMax):
 
     def noisy_moments(self, moments: Moments, rng: np.random.Generator) -> FloatArray:
         """The sums with noise, in votes, on the grid of 1/1024 vote, (directions, classes). Draw them once."""
+        if self.centred_classes not in (None, moments.counts.shape[1]):
+            raise InvalidInput(f"moments must be sums by {self.centred_classes} classes, got {moments!r}.")
         return self._with_noise(moments, self._moment_noise, rng)
 
     @staticmethod
@@ -108,7 +135,7 @@ class MomentGNMax(BoundedGNMax):
 
     def run_cost(self, *, queries: int) -> RunCost:
         of_counts = math.sqrt(self._moved_entries(queries)) / self.sigma2
-        moved = (self._removed_sums if self.neighbours == REMOVED else 2) * self._squared_length
+        moved = (self._removed if self.neighbours == REMOVED else 2) * self._squared_length
         of_sums = math.sqrt(moved) / self._moment_noise
         # The factor covers rounding, so that the cost is not underestimated.
         return RunCost(mu=math.hypot(of_counts, of_sums) * (1 + 1e-12))

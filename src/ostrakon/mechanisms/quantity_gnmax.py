@@ -88,7 +88,7 @@ class QuantityGNMax(MomentGNMax):
     @property
     def cost_shares(self) -> dict[str, float]:
         of_errors = {"counts of errors": self.errors} if self.errors else {}
-        return {"sums by cell": self._of_counts, "sums with features": self.moments, **of_errors}
+        return self._shares({"sums by cell": self._of_counts, **of_errors}, "sums with features")
 
     @property
     def error_noise(self) -> float | None:

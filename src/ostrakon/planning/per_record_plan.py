@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from ostrakon.accounting.calibration.noise import calibrate, scaled
 from ostrakon.accounting.consent import Level, levels_within
 from ostrakon.accounting.data_independent.worst_case import worst_case
-from ostrakon.mechanisms import Mechanism
+from ostrakon.features.moments import is_centred, worth_their_noise
+from ostrakon.mechanisms import Mechanism, MomentGNMax
 from ostrakon.planning.choices import Choices
 from ostrakon.planning.defaults import FEWEST_PER_RECORD, default_per_record_queries
 from ostrakon.planning.plan import Plan
@@ -17,12 +19,7 @@ from ostrakon.votes import STEPS
 
 def per_record_plan(choices: Choices) -> Plan:
     """The priced plan. Errors: `InvalidInput` for an epsilon that is too small or too many queries."""
-    mechanism, queries, delta = choices.mechanism, choices.queries, choices.delta
-    if choices.epsilon is not None:
-        # All queries cost as much as `max_contributions` of them, so price the whole pool. The noise that the votes
-        # tolerate depends on the number of queries, which is chosen and checked below.
-        asked = choices.pool if queries is None else queries
-        mechanism = calibrate(mechanism, epsilon=choices.epsilon, queries=asked, delta=delta)
+    mechanism, queries, delta = _calibrated(choices), choices.queries, choices.delta
     units, classes = choices.teachers, choices.classes
     levels, sources = _levels(choices, mechanism), dict(choices.sources)
     if levels:
@@ -47,6 +44,29 @@ def per_record_plan(choices: Choices) -> Plan:
         tuned={**sources, **choices.parameter_sources},
         levels=levels,
     )
+
+
+def _calibrated(choices: Choices) -> Mechanism:
+    """The mechanism with its noise; where sums will be centred over the classes for certain, it says so."""
+
+    def with_noise(mechanism: Mechanism) -> Mechanism:
+        if choices.epsilon is None:
+            return mechanism
+        # All queries cost as much as `max_contributions` of them, so price the whole pool. The noise that the votes
+        # tolerate depends on the number of queries, which is chosen and checked later.
+        asked = choices.pool if choices.queries is None else choices.queries
+        return calibrate(mechanism, epsilon=choices.epsilon, queries=asked, delta=choices.delta)
+
+    mechanism = choices.mechanism
+    if type(mechanism) is MomentGNMax:
+        mechanism = replace(mechanism, centred_classes=None)
+        if choices.columns is None and choices.consent is None and choices.classes >= 2:
+            centred = with_noise(replace(mechanism, centred_classes=choices.classes))
+            noise = centred.moment_noise
+            assert noise is not None
+            if is_centred(choices.classes, 1 + worth_their_noise(choices.teachers, noise)):
+                return centred
+    return with_noise(mechanism)
 
 
 def _levels(choices: Choices, mechanism: Mechanism) -> tuple[Level, ...]:

@@ -223,7 +223,10 @@ def moment_map(plan: Plan, view: View, queries: IntArray) -> MomentMap | SumMap 
     many = view.embedded and plan.classes > FEW_CLASSES
     centres = view.public[queries[:MOST_PER_RECORD]] if many else None
     classes = None if plan.levels else plan.classes
-    return MomentMap.of(view.public, most=worth_their_noise(plan.teachers, noise), centres=centres, classes=classes)
+    sums = MomentMap.of(view.public, most=worth_their_noise(plan.teachers, noise), centres=centres, classes=classes)
+    if plan.mechanism.parameters().get("centred_classes", sums.classes) != sums.classes:
+        raise InvalidInput(f"The sums of features must be centred over all classes, as {plan.mechanism!r} says.")
+    return sums
 
 
 def table_of(votes: Votes) -> IntArray:
