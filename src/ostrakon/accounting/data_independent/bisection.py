@@ -5,7 +5,7 @@ takes part in every comparison, as one vote for one of two classes. With V the p
 
     V_c(y) = sup over (P, Q) of P(0) V_{ceil(c/2)}(y Q(0) / P(0)) + P(1) V_{floor(c/2)}(y Q(1) / P(1)),
 
-(P, Q) over all neighbouring votes of two classes. Proof: docs/adaptive.md.
+(P, Q) over all neighbouring votes of two classes, and over equal ones. Proof: docs/adaptive.md.
 """
 
 from __future__ import annotations
@@ -57,8 +57,11 @@ def compose_bisections(family: Family, *, classes: int, queries: int, grid: Grid
     Profile
         Never below the exact optimum over all adaptive strategies; rounding is charged as in `compose_adaptively`.
     """
+    # Votes that are equal in a comparison lead to a half of choice; most surely so with all votes on one side.
+    equal = np.vstack([family.p[:1], family.q[-1:]])
+    p, q = np.vstack([family.p, equal]), np.vstack([family.q, equal])
     # The exchange of the halves is not that of the laws: what follows them differs.
-    stencils = stencils_of(dataclasses.replace(family, symmetric=False), grid)
+    stencils = stencils_of(dataclasses.replace(family, p=p, q=q, symmetric=False), grid)
     pairs, middle = len(stencils.constant) - 1, grid.count + stencils.reach
     width = 2 * middle + 1
     # Behind the profile that follows the lower half lies that of the upper half.
@@ -90,7 +93,7 @@ def bisection_costs(comparison: Mechanism, orders: FloatArray, *, teachers: int,
     comparison: its two-class query. teachers: all vote. The same recursion, with moments in place of V.
     """
     law = two_class_law(comparison, teachers)[:, :2]
-    p, q = np.vstack([law[:-1], law[1:]]), np.vstack([law[1:], law[:-1]])
+    p, q = np.vstack([law[:-1], law[1:], law]), np.vstack([law[1:], law[:-1], law])
     costs = np.empty(len(orders))
     for at, a in enumerate(orders.tolist()):
         moment = a * p + (1 - a) * q
