@@ -61,7 +61,7 @@ SCORES = ["accuracy", "balanced_accuracy", "auc", "log_loss", "seconds"]
 REPLACED, REMOVED, UNKNOWN = "replaced", "removed", "unknown"
 STEPS, RATES = (20, 60, 180), (2.0, 8.0, 32.0)
 FIXED = (60, 8.0)
-PEERS = {"dp-ebm": UNKNOWN, "dp-ebm(learning_rate=.05)": UNKNOWN, "diffprivlib": REPLACED, "opacus": REMOVED}
+PEERS = {"dp-ebm": UNKNOWN, "dp-ebm(learning_rate=.05)": UNKNOWN, "diffprivlib": REPLACED, "opacus": REMOVED, "aim": REMOVED}
 OURS, DESCENT, BEST, OPEN = "ostrakon", "gradient descent", "gradient descent, best of nine on test rows", "no privacy"
 TEXTS = ("sst2", "banking77")
 
@@ -78,8 +78,8 @@ class Contest:
     classes: int
     representation: str = "auto"
 
-    def seen(self, seed: int) -> tuple[Any, Any]:
-        """Features of the private and the test rows, no longer than 1; from public rows alone but for the row."""
+    def seen(self, seed: int) -> tuple[Any, Any, Any]:
+        """Features of private, test and public rows, no longer than 1; from public rows alone but for the row."""
         view = view_of(self.X_public, self.representation, seed=seed)
         held = MomentMap.of(view.public)
 
@@ -87,7 +87,7 @@ class Contest:
             away = np.asarray(view.transform(rows), np.float64) - held.centre
             return away / np.maximum(np.linalg.norm(away, axis=1, keepdims=True), held.radius)
 
-        return bounded(self.X), bounded(self.X_test)
+        return bounded(self.X), bounded(self.X_test), bounded(self.X_public)
 
 
 def contest(name: str, data: Path, work: Path, seed: int, photos: int) -> Contest:
@@ -180,7 +180,7 @@ def lines_of(
                 yield neighbours, OURS, student, scores(likely, held.y_test, time.perf_counter() - started)
             except InvalidInput as refusal:
                 yield neighbours, OURS, f"refused: {str(refusal)[:60]}", [""] * len(SCORES)
-    X, X_test = held.seen(seed)
+    X, X_test, X_public = held.seen(seed)
     for neighbours in (REPLACED, REMOVED):
         if (neighbours, DESCENT) in known:
             continue
@@ -204,7 +204,7 @@ def lines_of(
         if (neighbours, peer) in known or (peer.startswith("dp-ebm") and held.classes > 2):
             continue
         features, answers = work / "arena-features.npz", work / "arena-answers.npz"
-        np.savez(features, X=X, y=held.y, X_test=X_test, classes=held.classes, bound=1.0)
+        np.savez(features, X=X, y=held.y, X_test=X_test, X_public=X_public, classes=held.classes, bound=1.0)
         script = Path(__file__).with_name("arena_peers.py")
         command = [python, script, features, answers, peer, epsilon, delta, seed]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=1800)

@@ -2,7 +2,8 @@
 
     PEERS/bin/python benchmarks/arena_peers.py FEATURES.npz ANSWERS.npz PEER EPSILON DELTA SEED
 
-FEATURES.npz holds X, y (private), X_test and classes, and bound, the length that no row of X exceeds (a public number).
+FEATURES.npz holds X, y (private), X_test, X_public and classes, and bound, the length that no row of X exceeds (a public
+number).
 ANSWERS.npz gets probabilities of all classes, (test rows, classes), and the seconds of the fit.
 """
 
@@ -79,7 +80,113 @@ class _Torch:
             return torch.softmax(self.model(torch.tensor(X, dtype=torch.float32)), dim=1).numpy()
 
 
-PEERS = {"dp-ebm": ebm(None), "dp-ebm(learning_rate=.05)": ebm(0.05), "diffprivlib": diffprivlib, "opacus": opacus}
+BINS, COLUMNS, ROUNDS, DRAWN, OF_CHOICE = 8, 24, 1, 10_000, 0.1
+"""Of AIM: bins of a column at its public quantiles; columns at most, those of largest public variance; rounds for each
+column (its authors take 16); synthetic rows that stand for the model where pairs are compared; share of the cost for
+choosing pairs."""
+
+
+def aim(X: Any, y: Any, held: Any, epsilon: float, delta: float, seed: int) -> Any:
+    """Boosting on synthetic rows of the adaptive and iterative mechanism AIM, written on the package mbi.
+
+    McKenna et al. 2022, for one record added or removed: a round chooses the pair of columns that the model fits worst,
+    with the exponential mechanism, and measures it with Gaussian noise. Its workload is all pairs, those with the label
+    weighing three times as much.
+    """
+    from mbi import Dataset, Domain, LinearMeasurement, estimation, junction_tree
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    rng, classes = np.random.default_rng(seed), int(held["classes"])
+    np.random.seed(seed)
+    kept, edges = _bins(held["X_public"])
+    codes = np.column_stack([np.searchsorted(cuts, X[:, column]) for column, cuts in zip(kept, edges, strict=True)])
+    names = [*map(str, range(len(kept))), "label"]
+    domain = Domain(names, [*(len(cuts) + 1 for cuts in edges), classes])
+    rows = Dataset(dict(zip(names, [*codes.T, y], strict=True)), domain)
+    total = len(y)
+    rho, spent = _zcdp(epsilon, delta), 0.0
+    rounds = ROUNDS * len(names)
+    sigma, choice = np.sqrt(rounds / (2 * (1 - OF_CHOICE) * rho)), np.sqrt(8 * OF_CHOICE * rho / rounds)
+    measured: list[Any] = []
+
+    def cells(law: Any, clique: tuple[str, ...]) -> Any:
+        return np.asarray(law.project(clique).datavector())
+
+    def measure(clique: tuple[str, ...]) -> None:
+        truth = cells(rows, clique)
+        measured.append(LinearMeasurement(truth + rng.normal(scale=sigma, size=truth.shape), clique, stddev=sigma))
+
+    def fitted(model: Any) -> Any:
+        return estimation.MirrorDescent().estimate(domain, measured, known_total=total, iters=200, warm_start=model)
+
+    for name in names:
+        measure((name,))
+        spent += 1 / (2 * sigma**2)
+    model = fitted(None)
+    pairs = [(one, other) for at, one in enumerate(names) for other in names[at + 1 :]]
+    while spent < rho * (1 - 1e-9):
+        left = rho - spent
+        if left < 2 * (1 / (2 * sigma**2) + choice**2 / 8):  # the last round takes what is left
+            sigma, choice = np.sqrt(1 / (2 * (1 - OF_CHOICE) * left)), np.sqrt(8 * OF_CHOICE * left)
+        allowed = [
+            pair
+            for pair in pairs
+            if junction_tree.hypothetical_model_size(domain, [*(each.clique for each in measured), pair]) < 1
+        ]
+        before = model.synthetic_data(rows=DRAWN)
+        weights = np.array([3.0 if "label" in pair else 1.0 for pair in allowed])
+        missed = [np.abs(cells(rows, pair) - cells(before, pair) * total / DRAWN).sum() for pair in allowed]
+        usual = [np.sqrt(2 / np.pi) * sigma * domain.size(pair) for pair in allowed]
+        quality = weights * (np.array(missed) - usual)
+        chosen = allowed[int(np.argmax(choice / (2 * weights.max()) * quality + rng.gumbel(size=len(allowed))))]
+        measure(chosen)
+        spent += 1 / (2 * sigma**2) + choice**2 / 8
+        model = fitted(model)
+        moved = np.abs(cells(model, chosen) - cells(before, chosen) * total / DRAWN).sum()
+        if moved <= np.sqrt(2 / np.pi) * sigma * domain.size(chosen):
+            sigma, choice = sigma / 2, 2 * choice
+    made = model.synthetic_data(rows=max(total, 1000)).to_dict()
+    features = np.column_stack([made[name] for name in names[:-1]])
+    return _Binned(HistGradientBoostingClassifier(random_state=seed).fit(features, made["label"]), kept, edges)
+
+
+def _bins(public: Any) -> tuple[list[int], list[Any]]:
+    """(columns that are kept, each rank once; where each is cut)."""
+    different: dict[bytes, int] = {}
+    for column in np.argsort(-public.var(axis=0), kind="stable"):
+        different.setdefault(np.unique(public[:, column], return_inverse=True)[1].tobytes(), int(column))
+    kept = [column for column in different.values() if np.ptp(public[:, column]) > 0][:COLUMNS]
+    shares = np.arange(1, BINS) / BINS
+    return kept, [np.unique(np.quantile(public[:, column], shares)) for column in kept]
+
+
+def _zcdp(epsilon: float, delta: float) -> float:
+    """The concentrated DP of an epsilon (Canonne, Kamath and Steinke 2020, Corollary 13), by halving."""
+    orders = 1 + np.logspace(-2, 4, 4000)
+    low, high = 0.0, epsilon
+    for _ in range(60):
+        rho = (low + high) / 2
+        logs = (orders - 1) * (orders * rho - epsilon) - np.log(orders - 1) + orders * np.log1p(-1 / orders)
+        low, high = (rho, high) if logs.min() <= np.log(delta) else (low, rho)
+    return low
+
+
+class _Binned:
+    def __init__(self, model: Any, kept: list[int], edges: list[Any]) -> None:
+        self.model, self.kept, self.edges, self.classes_ = model, kept, edges, model.classes_
+
+    def predict_proba(self, X: Any) -> Any:
+        columns = zip(self.kept, self.edges, strict=True)
+        return self.model.predict_proba(np.column_stack([np.searchsorted(cuts, X[:, at]) for at, cuts in columns]))
+
+
+PEERS = {
+    "dp-ebm": ebm(None),
+    "dp-ebm(learning_rate=.05)": ebm(0.05),
+    "diffprivlib": diffprivlib,
+    "opacus": opacus,
+    "aim": aim,
+}
 
 
 def main() -> None:
