@@ -1,16 +1,19 @@
 """The default of `ostrakon` beside what users would pick instead, on the same features of the same rows.
 
     python benchmarks/arena.py --data DIR --work DIR [--peers PYTHON] [--sets adult sst2 photos ecoli ...] [--seeds 0]
-        [--epsilons 0.1 0.5 1 2 4] [--photos ROWS] [--picture-only]
+        [--epsilons 0.1 0.5 1 2 4] [--neighbours replaced removed] [--photos ROWS] [--picture-only]
 
 Every line of the CSV states its neighbours; lines of different neighbours are never ranked. `replaced`: one record has
-another one's data; `removed`: one record more or less. Delta is the default of the number of private rows. Ways:
+another one's data; `removed`: one record more or less. Delta is the default of the number of private rows. A seed is
+one split (of tables and texts), one draw of noise and one start of a method; tables of several seeds tell the means and
+how far the default is ahead, with the standard error of the mean of the paired differences. Ways:
 - ostrakon: `ostrakon.run.steps.run_steps` with nothing but an epsilon; seconds are those of the run, features too;
 - gradient descent: full-batch, logistic, gradients clipped at length 1, priced as Gaussian DP; one fixed setting, and
   the best of nine chosen on the *test* rows, which nobody could do: an upper limit;
-- dp-ebm (interpret, two settings), diffprivlib, opacus: see benchmarks/arena_peers.py, run by the Python that
-  benchmarks/arena_peers.sh makes; opacus is priced for `removed`. What interpret takes for neighbours is not
-  established, so its lines say `unknown` and are in neither ranking;
+- dp-ebm (interpret, two settings), diffprivlib, opacus, aim (boosting on synthetic rows): see
+  benchmarks/arena_peers.py, run by the Python that benchmarks/arena_peers.sh makes; opacus and aim are priced for
+  `removed`. What interpret takes for neighbours is not established, so its lines say `unknown` and are in neither
+  ranking;
 - no privacy: logistic regression on the private rows.
 Peers see the features that ostrakon learned from public rows, from their public mean, in units of the median length
 of public rows and at most that long. --photos: private images of CIFAR-10, fewer to save time. --work keeps encodings,
@@ -61,7 +64,13 @@ SCORES = ["accuracy", "balanced_accuracy", "auc", "log_loss", "seconds"]
 REPLACED, REMOVED, UNKNOWN = "replaced", "removed", "unknown"
 STEPS, RATES = (20, 60, 180), (2.0, 8.0, 32.0)
 FIXED = (60, 8.0)
-PEERS = {"dp-ebm": UNKNOWN, "dp-ebm(learning_rate=.05)": UNKNOWN, "diffprivlib": REPLACED, "opacus": REMOVED, "aim": REMOVED}
+PEERS = {
+    "dp-ebm": UNKNOWN,
+    "dp-ebm(learning_rate=.05)": UNKNOWN,
+    "diffprivlib": REPLACED,
+    "opacus": REMOVED,
+    "aim": REMOVED,
+}
 OURS, DESCENT, BEST, OPEN = "ostrakon", "gradient descent", "gradient descent, best of nine on test rows", "no privacy"
 TEXTS = ("sst2", "banking77")
 
@@ -168,11 +177,11 @@ def scores(likely: Any, y: Any, seconds: float) -> list[str]:
 
 
 def lines_of(
-    held: Contest, epsilon: float, seed: int, known: set[tuple[str, str]], work: Path, python: Path | None
+    held: Contest, epsilon: float, seed: int, known: set[tuple[str, str]], given: argparse.Namespace
 ) -> Iterator[tuple[str, str, str, list[str]]]:
     """(neighbours, way, setting, scores) of everything that is not known."""
     delta = default_delta(len(held.y))
-    for neighbours in (REPLACED, REMOVED):
+    for neighbours in given.neighbours:
         if (neighbours, OURS) not in known:
             started = time.perf_counter()
             try:
@@ -181,7 +190,7 @@ def lines_of(
             except InvalidInput as refusal:
                 yield neighbours, OURS, f"refused: {str(refusal)[:60]}", [""] * len(SCORES)
     X, X_test, X_public = held.seen(seed)
-    for neighbours in (REPLACED, REMOVED):
+    for neighbours in given.neighbours:
         if (neighbours, DESCENT) in known:
             continue
         tried = {}
@@ -200,13 +209,13 @@ def lines_of(
         likely = np.zeros((len(X_test), held.classes))
         likely[:, plain.classes_] = plain.predict_proba(X_test)
         yield "none", OPEN, "logistic(C=100)", scores(likely, held.y_test, time.perf_counter() - started)
-    for peer, neighbours in PEERS.items() if python is not None else ():
+    for peer, neighbours in PEERS.items() if given.peers is not None else ():
         if (neighbours, peer) in known or (peer.startswith("dp-ebm") and held.classes > 2):
             continue
-        features, answers = work / "arena-features.npz", work / "arena-answers.npz"
+        features, answers = given.work / "arena-features.npz", given.work / "arena-answers.npz"
         np.savez(features, X=X, y=held.y, X_test=X_test, X_public=X_public, classes=held.classes, bound=1.0)
         script = Path(__file__).with_name("arena_peers.py")
-        command = [python, script, features, answers, peer, epsilon, delta, seed]
+        command = [given.peers, script, features, answers, peer, epsilon, delta, seed]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=1800)
         if done.returncode:
             print(f"{peer} was not run: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
@@ -215,33 +224,56 @@ def lines_of(
             yield neighbours, peer, "", scores(made["likely"], held.y_test, float(made["seconds"]))
 
 
-def means(lines: list[dict[str, str]], neighbours: str) -> dict[tuple[str, str], dict[str, float]]:
-    """Of every (set, epsilon) the mean accuracy of every way, in per cent; no privacy beside them."""
-    found: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+def by_seed(lines: list[dict[str, str]], neighbours: str) -> dict[tuple[str, str], dict[str, dict[str, float]]]:
+    """Of every (set, epsilon) and every way the accuracy of each seed, in per cent; no privacy beside them."""
+    found: dict[Any, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for line in lines:
         if line["accuracy"] and line["neighbours"] in (neighbours, "none"):
-            found[line["set"], line["epsilon"]][line["way"]].append(100 * float(line["accuracy"]))
-    return {key: {way: float(np.mean(all_)) for way, all_ in ways.items()} for key, ways in found.items()}
+            found[line["set"], line["epsilon"]][line["way"]][line["seed"]] = 100 * float(line["accuracy"])
+    return found
+
+
+def ahead(ways: dict[str, dict[str, float]], other: str) -> tuple[float, float]:
+    """(how far the default is ahead of another way, in the mean of seeds; its standard error, NaN of one seed)."""
+    both = [ways[OURS][seed] - ways[other][seed] for seed in ways[OURS] if seed in ways.get(other, {})]
+    error = np.std(both, ddof=1) / len(both) ** 0.5 if len(both) > 1 else np.nan
+    return (float(np.mean(both)), float(error)) if both else (np.nan, np.nan)
+
+
+def _told(difference: float, error: float) -> str:
+    return "" if np.isnan(difference) else f"{difference:+.1f}{'' if np.isnan(error) else f' ± {error:.1f}'}"
 
 
 def tell(lines: list[dict[str, str]]) -> None:
-    """A table of accuracies for each kind of neighbours."""
+    """A table of mean accuracies for each kind of neighbours, and one of the small tables' mean differences."""
     for neighbours in (REPLACED, REMOVED):
-        held = means(lines, neighbours)
+        held = by_seed(lines, neighbours)
         ways = [way for way in (OURS, DESCENT, BEST, *PEERS, OPEN) if any(way in ways for ways in held.values())]
-        print(f"\nNeighbours: one record {neighbours}\n| set | epsilon | {' | '.join(ways)} |")
-        print(f"|{'---|' * (2 + len(ways))}")
-        for (name, epsilon), ways_ in held.items():
-            print(f"| {name} | {epsilon} | {' | '.join(f'{ways_[way]:.1f}' if way in ways_ else '' for way in ways)} |")
+        titles = [*ways, *(f"ahead of {way}" for way in (DESCENT, BEST))]
+        print(f"\nNeighbours: one record {neighbours}\n| set | epsilon | runs | {' | '.join(titles)} |")
+        print(f"|{'---|' * (3 + len(titles))}")
+        small = defaultdict(list)
+        for (name, epsilon), ways_ in sorted(held.items()):
+            cells = [f"{np.mean([*ways_[way].values()]):.1f}" if way in ways_ else "" for way in ways]
+            apart = {way: ahead(ways_, way) for way in (DESCENT, BEST)}
+            cells += [_told(*apart[way]) for way in (DESCENT, BEST)]
+            print(f"| {name} | {epsilon} | {len(ways_[OURS])} | {' | '.join(cells)} |")
+            for way in apart if len(ways_[OURS]) > 1 else ():
+                small[epsilon, way].append((np.mean([*ways_[OURS].values()]), *apart[way]))
+        for (epsilon, way), found in small.items():
+            mean, difference, error = np.array(found).T
+            together = _told(float(difference.mean()), float(np.sqrt(np.square(error).sum())) / len(found))
+            print(f"{len(found)} sets of several runs, epsilon {epsilon}: mean {mean.mean():.1f}, {together} to {way}")
 
 
 def draw(lines: list[dict[str, str]]) -> None:
     """Accuracy beside that of the default, one panel for each kind of neighbours."""
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained", sharex=True, sharey=True)
     for axes, neighbours in zip(panels, (REPLACED, REMOVED), strict=True):
-        held = means(lines, neighbours)
+        held = by_seed(lines, neighbours).values()
         for way in (DESCENT, BEST, *PEERS):
-            pairs = [(ways[OURS], ways[way]) for ways in held.values() if OURS in ways and way in ways]
+            both = [(ways[OURS], ways[way]) for ways in held if OURS in ways and way in ways]
+            pairs = [(np.mean([*ours.values()]), np.mean([*other.values()])) for ours, other in both]
             if pairs:
                 axes.scatter(*zip(*pairs, strict=True), s=18, label=way)
         axes.axline((50, 50), slope=1, color="grey", linewidth=1)
@@ -260,6 +292,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 0.5, 1.0, 2.0, 4.0])
+    parser.add_argument("--neighbours", nargs="+", choices=(REPLACED, REMOVED), default=[REPLACED, REMOVED])
     parser.add_argument("--photos", type=int, default=50_000)
     parser.add_argument("--picture-only", action="store_true")
     given = parser.parse_args()
@@ -274,7 +307,7 @@ def main() -> None:
             for epsilon in given.epsilons:
                 about = [name, str(len(held.y)), str(held.classes), str(seed), f"{epsilon:g}"]
                 known = {(line["neighbours"], line["way"]) for line in lines if [line[c] for c in COLUMNS[:5]] == about}
-                for neighbours, way, setting, found in lines_of(held, epsilon, seed, known, given.work, given.peers):
+                for neighbours, way, setting, found in lines_of(held, epsilon, seed, known, given):
                     line = [*about, neighbours, way, setting, *found]
                     lines.append(dict(zip([*COLUMNS, *SCORES], line, strict=True)))
                     print(*line, sep=", ", flush=True)

@@ -2,8 +2,8 @@
 
     PEERS/bin/python benchmarks/arena_peers.py FEATURES.npz ANSWERS.npz PEER EPSILON DELTA SEED
 
-FEATURES.npz holds X, y (private), X_test, X_public and classes, and bound, the length that no row of X exceeds (a public
-number).
+FEATURES.npz holds X, y (private), X_test, X_public and classes, and bound, the length that no row of X exceeds (a
+public number).
 ANSWERS.npz gets probabilities of all classes, (test rows, classes), and the seconds of the fit.
 """
 
@@ -97,7 +97,7 @@ def aim(X: Any, y: Any, held: Any, epsilon: float, delta: float, seed: int) -> A
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     rng, classes = np.random.default_rng(seed), int(held["classes"])
-    np.random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 (mbi draws rows with it)
     kept, edges = _bins(held["X_public"])
     codes = np.column_stack([np.searchsorted(cuts, X[:, column]) for column, cuts in zip(kept, edges, strict=True)])
     names = [*map(str, range(len(kept))), "label"]

@@ -3,5 +3,5 @@
 set -euo pipefail
 python3 -m venv "$1"
 "$1/bin/pip" install --quiet interpret-core==0.7.8 diffprivlib==0.6.6 scikit-learn==1.6.1
-"$1/bin/pip" install --quiet torch==2.13.0 opacus==1.6.0 || echo "Opacus is left out: it needs PyTorch." >&2
+"$1/bin/pip" install --quiet torch==2.13.0 opacus==1.6.0 mbi==2.0.0
 "$1/bin/pip" list --format=freeze

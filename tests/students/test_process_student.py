@@ -4,12 +4,16 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 from scipy.stats import multivariate_normal
+from sklearn.base import clone
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
 
 from ostrakon.export.student_files import export_student, load_student
 from ostrakon.features.moments import MomentMap
 from ostrakon.students import process_student
 from ostrakon.students.cells import cell_of
 from ostrakon.students.moment_students import MomentLogistic, ReleasedMoments
+from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.process_student import GaussianProcessStudent
 from ostrakon.students.selection import Released
 from ostrakon.validation import InvalidInput
@@ -42,10 +46,10 @@ def released(X, *, clusters, sigma=10.0, classes=2):
     return Released(queries=queries, counts=counts, sigma2=sigma, moments=moments)
 
 
-def fitted(*, clusters):
+def fitted(*, clusters, other=None):
     X, _ = rows(600, clusters=clusters, seed=0)
     release = released(X, clusters=clusters)
-    return release.fit_student(GaussianProcessStudent(), X), release, X
+    return release.fit_student(GaussianProcessStudent(other), X), release, X
 
 
 def test_labels_of_clusters_are_learned_where_a_line_says_nothing():
@@ -110,8 +114,18 @@ def test_the_likelihood_has_its_gradient(monkeypatch):
         assert check_grad(lambda logs: seen[0](logs)[0], lambda logs: seen[0](logs)[1], np.array(at)) < 1e-5
 
 
-def test_it_leaves_as_onnx_and_says_the_same(tmp_path):
-    student, _, X = fitted(clusters=True)
+def test_another_student_counts_as_much_as_the_process_and_the_line():
+    other = NoisyCountStudent(DecisionTreeClassifier(max_depth=2), representation="raw")
+    student, release, X = fitted(clusters=True, other=other)
+    two, third = (release.fit_student(each, X) for each in (GaussianProcessStudent(), clone(other)))
+    likely = np.zeros((len(X), 2))
+    likely[:, third.classes_] = third.predict_proba(X)
+    np.testing.assert_allclose(student.predict_proba(X), (2 * two.predict_proba(X) + likely) / 3)
+
+
+@pytest.mark.parametrize("other", [None, NoisyCountStudent(GaussianNB(), representation="raw")])
+def test_it_leaves_as_onnx_and_says_the_same(tmp_path, other):
+    student, _, X = fitted(clusters=True, other=other)
     student.n_features_in_ = 5
     export_student(student, tmp_path / "student")
     loaded = load_student(tmp_path / "student")

@@ -247,7 +247,7 @@ def test_of_many_answers_a_network_learns_from_its_own_labels_and_kernels_are_le
     assert make_student(again, seed=0).get_params() == many[again].student.get_params()
 
 
-def test_a_process_learns_from_embeddings_and_a_mean_of_two_students_from_tables():
+def test_a_process_learns_from_embeddings_and_tables_but_of_many_answers():
     told = {"counts": True, "moments": True, "classes": 2, "features": 20, "seed": 0}
     first = {
         (queries, embedded): table_candidates(queries=queries, embedded=embedded, **told)[0].name
@@ -255,14 +255,15 @@ def test_a_process_learns_from_embeddings_and_a_mean_of_two_students_from_tables
         for embedded in (False, True)
     }
     assert first == {
-        (299, False): "moments:extra-trees",
+        (299, False): "gaussian-process:extra-trees",
         (300, False): "moments:hist-gradient-boosting",
         (299, True): "gaussian-process",
         (300, True): "gaussian-process",
     }
     assert [candidate.name for candidate in table_candidates(queries=299, **told)] == [
-        "moments:extra-trees",
+        "gaussian-process:extra-trees",
         "moments",
+        "gaussian-process",
         "soft-vote",
         "logistic(C=0.3)",
         "logistic(C=3.0)",
@@ -281,6 +282,7 @@ def test_a_process_learns_from_embeddings_and_a_mean_of_two_students_from_tables
     ]
     assert repr(make_student(embeddings[0].name, seed=0)) == repr(embeddings[0].student)
     # The released student would hold every public row.
+    assert table_candidates(queries=299, pool=20_001, **told)[0].name == "moments:extra-trees"
     assert table_candidates(queries=300, embedded=True, pool=20_001, **told)[0].name == "moments"
 
 

@@ -88,7 +88,8 @@ def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, 
         - `soft-vote` or `soft-vote:NAME`: that and extra trees (or NAME), averaged;
         - `moments` or `moments:NAME`: logistic regression from the noisy sums of features by class that moment-gnmax
           releases (averaged with NAME);
-        - `gaussian-process`: the same beside a Gaussian process on these sums, the counts and the graph of public rows;
+        - `gaussian-process` or `gaussian-process:NAME`: logistic regression from the sums beside a Gaussian process on
+          these sums, the counts and the graph of public rows (and NAME), averaged;
         - `sums`: ridge regression from the noisy sums of a quantity or of several labels (see `require_student`);
         - `additive`: trees of one column each, so that the log-odds add up over columns; of two classes
           `additive(increasing="age", decreasing=["income", "size"])` fixes directions for the second class;
@@ -121,8 +122,8 @@ def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, 
             return NoisyCountStudent(representation="raw", random_state=seed)
         if kind == MOMENTS:
             return MomentVote(make_student(name, seed=seed, counts=counts)) if name else MomentLogistic()
-        if choice == PROCESS:
-            return GaussianProcessStudent()
+        if kind == PROCESS:
+            return GaussianProcessStudent(make_student(name, seed=seed, counts=counts) if name else None)
         if choice == SUMS:
             return QuantityRidge()
         if kind == SOFT_VOTE:

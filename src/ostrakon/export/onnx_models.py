@@ -112,11 +112,15 @@ def _voting(graph: Graph, model: Any, rows: Any) -> Answer:
 
 
 def _moment_vote(graph: Graph, model: Any, rows: Any) -> Answer:
+    likely = graph.add("Div", graph.add("Add", moments(graph, model.linear_, rows)[1], _other(graph, model, rows)), 2.0)
+    return best(graph, likely), likely
+
+
+def _other(graph: Graph, model: Any, rows: Any) -> str:
+    """Probabilities of all classes by the other student of a mean."""
     selector = np.zeros((len(model.other_.classes_), len(model.classes_)))
     selector[np.arange(len(selector)), np.asarray(model.other_.classes_, np.int64)] = 1
-    other = graph.add("MatMul", classified(graph, model.other_, rows)[1], selector)
-    likely = graph.add("Div", graph.add("Add", moments(graph, model.linear_, rows)[1], other), 2.0)
-    return best(graph, likely), likely
+    return graph.add("MatMul", classified(graph, model.other_, rows)[1], selector)
 
 
 def _share(graph: Graph, model: Any, rows: Any) -> Answer:
@@ -194,7 +198,10 @@ def _process(graph: Graph, model: Any, rows: Any) -> Answer:
     values = graph.add("Max", graph.add("Add", line, smooth), process_student.LEAST)
     values = graph.add("Pow", values, process_student.POWER)
     values = graph.add("Div", values, graph.add("ReduceSum", values, AXIS, keepdims=1))
-    likely = graph.add("Div", graph.add("Add", values, moments(graph, model.linear_, rows)[1]), 2.0)
+    likely, parts = graph.add("Add", values, moments(graph, model.linear_, rows)[1]), 2.0
+    if model.other_ is not None:
+        likely, parts = graph.add("Add", likely, _other(graph, model, rows)), 3.0
+    likely = graph.add("Div", likely, parts)
     return best(graph, likely), likely
 
 

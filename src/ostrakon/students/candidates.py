@@ -53,37 +53,44 @@ def table_candidates(
 
     counts: whether they learn from noisy counts, else labels. queries: how many public rows were answered. features: of
     a row. moments: whether sums of features by class are released beside counts: what they say of all rows at once is
-    then heard first. embedded: whether features are embeddings of images or texts, where a line tells classes apart:
-    a Gaussian process then learns from sums and counts, or sums are heard alone, and trees are not tried. pool: number
-    of public rows; of many, it is not tried, because the released student would hold all of them. Of
-    many answers of tables boosting is preferred, and learns which rows of a cell are of which class; of few it would
-    learn their noise.
+    then heard first, and a Gaussian process learns from both. embedded: whether features are embeddings of images or
+    texts, where a line tells classes apart, so that trees are not tried. pool: number of public rows; of many, the
+    process is not tried, because the released student would hold all of them. Of many answers of tables boosting is
+    preferred to it, and learns which rows of a cell are of which class; of few it would learn their noise.
     """
     many = counts and queries >= MANY_QUERIES
     boosts = classes <= MOST_BOOSTED and features <= MOST_FEATURES
     boosting = HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=15, min_samples_leaf=10, max_bins=MOST_BINS)
     boosted = _candidate(HIST, boosting, counts=counts, seed=seed, rounds=ROUNDS if many else 0)
     few, most = (trees(number, counts=counts) for number in (FEW_TREES, MOST_TREES))
+    forest = _candidate(TREES, most, counts=counts, seed=seed, tried=few)
     alone = Candidate(name=MOMENTS, student=MomentLogistic())
     found = [
         _candidate(SOFT_VOTE, soft_vote(most), counts=counts, seed=seed, mean_of=(LOGISTIC, TREES)),
         _candidate(LOGISTIC, LogisticRegression(C=0.3, max_iter=1000), counts=counts, seed=seed),
         _candidate("logistic(C=3.0)", LogisticRegression(C=3.0, max_iter=1000), counts=counts, seed=seed),
-        _candidate(TREES, most, counts=counts, seed=seed, tried=few),
+        forest,
         *([boosted] if boosts and not many else []),
         _candidate("svm-rbf(C=1.0)", SVC(C=1.0), counts=counts, seed=seed),
         Candidate(name=SPREADING, student=LabelSpreadingStudent("raw", random_state=seed)),
         _candidate("majority", DummyClassifier(strategy="prior"), counts=counts, seed=seed, fallback=True),
     ]
+    process = Candidate(name=PROCESS, student=GaussianProcessStudent())
+    spreads = pool <= MOST_TO_SPREAD and classes <= FEW_CLASSES
     if moments and embedded:
-        process = Candidate(name=PROCESS, student=GaussianProcessStudent())
         others = [each for each in found if each.name.startswith(("logistic", SPREADING, "majority"))]
-        spreads = pool <= MOST_TO_SPREAD and classes <= FEW_CLASSES
         return [*([process] if spreads else []), alone, *others]
     if moments:
-        other = boosted if many and boosts else next(each for each in found if each.name == TREES)
-        name = f"{MOMENTS}:{other.name}"
-        both = Candidate(name=name, student=MomentVote(other.student), mean_of=(MOMENTS, other.name))
+        if spreads and not (many and boosts):
+            three = GaussianProcessStudent(forest.student)
+            # The process is a mean of two itself, so it counts twice.
+            both = Candidate(name=f"{PROCESS}:{TREES}", student=three, mean_of=(PROCESS, PROCESS, TREES))
+            found = [process, *found]
+        else:
+            other = boosted if many and boosts else forest
+            both = Candidate(
+                name=f"{MOMENTS}:{other.name}", student=MomentVote(other.student), mean_of=(MOMENTS, other.name)
+            )
         # Where sums are released, these two took time and were never chosen: see benchmarks/README.md.
         found = [both, alone, *(each for each in found if not each.name.startswith(("svm-rbf", SPREADING)))]
     if not (many and boosts):

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.optimize import minimize
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.features.graph import build_graph
@@ -34,20 +34,23 @@ POWER = 1.5
 
 
 class GaussianProcessStudent(ClassifierMixin, BaseEstimator):
-    """The mean of `MomentLogistic` and of a Gaussian process that learns sums and counts together.
+    """The mean of `MomentLogistic`, a Gaussian process that learns sums and counts together, and another student.
 
-    neighbours: of the graph. The process is one function for each class: a constant, a linear function of the summed
+    other: a student with predict_proba, who learns from the noisy counts; None for none. neighbours: of the graph. The
+    process is one function for each class: a constant, a linear function of the summed
     directions, whose weights vary as these do, and a function that is smooth over the graph of public rows. Sums and
     counts are linear in it but for Gaussian noise of known size, so what the process believes has a closed form, and so
     has the likelihood of the release, which is maximal at the kept sizes of the three parts. If labels do not lie in
     clusters of rows, the smooth part is nearly 0; nothing is held out for that.
     fit_moments(X, released): X features of public rows, (rows, features). Fitted: `classes_` (all), `linear_`,
-    `coef_` (directions, classes), `beliefs_` (rows, classes) of the smooth part, `pool_`, `sizes_` of the three parts.
+    `coef_` (directions, classes), `beliefs_` (rows, classes) of the smooth part, `pool_`, `sizes_` of the three parts,
+    `other_`.
     Guarantee: a function of public rows and of what was released; it costs nothing more.
     Source: evidence for linear models, MacKay 1992; kernels of graphs, Smola and Kondor 2003.
     """
 
-    def __init__(self, *, neighbours: int = 10) -> None:
+    def __init__(self, other: Any = None, *, neighbours: int = 10) -> None:
+        self.other = other
         self.neighbours = neighbours
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
@@ -57,6 +60,7 @@ class GaussianProcessStudent(ClassifierMixin, BaseEstimator):
     def fit_moments(self, X: Any, released: Any) -> Self:
         """Learn from all that was released, a `ostrakon.students.selection.Released`."""
         self.linear_ = MomentLogistic().fit_moments(X, released)
+        self.other_ = None if self.other is None else released.fit_student(clone(self.other), X)
         moments: ReleasedMoments = released.moments
         assert isinstance(moments.directions, MomentMap)
         features = np.asarray(X, np.float32)
@@ -99,7 +103,11 @@ class GaussianProcessStudent(ClassifierMixin, BaseEstimator):
             values[at] += (weights @ self.beliefs_) / weights.sum(axis=1, keepdims=True)
         # Noise pulls values to the middle; a power of them is nearer to what labels are.
         values = np.maximum(values, LEAST) ** POWER
-        return (values / values.sum(axis=1, keepdims=True) + self.linear_.predict_proba(X)) / 2
+        likely = values / values.sum(axis=1, keepdims=True) + self.linear_.predict_proba(X)
+        if self.other_ is None:
+            return likely / 2
+        likely[:, np.asarray(self.other_.classes_, np.int64)] += self.other_.predict_proba(X)
+        return likely / 3
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """The likeliest class of every row, (rows,)."""
