@@ -1,7 +1,5 @@
 """The audit: does a mechanism's own behaviour contradict the epsilon it claims?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

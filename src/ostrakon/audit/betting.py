@@ -1,7 +1,5 @@
 """A sequential lower bound on epsilon by betting: valid whenever one stops, error level by Ville's inequality."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ostrakon.validation import InvalidInput, fraction

@@ -1,7 +1,5 @@
 """From counts of events on two neighbouring datasets to a certified lower bound on epsilon."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self, cast

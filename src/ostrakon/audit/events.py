@@ -1,7 +1,5 @@
 """From pilot runs to one event that distinguishes two laws, and from fresh runs to its frequency."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """What an outcome law costs on two neighbours, all queries composed; and the neighbours on which it costs most."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

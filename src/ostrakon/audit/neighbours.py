@@ -1,7 +1,5 @@
 """Neighbouring votes: one vote moves on every query, on half of them, or to and fro."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

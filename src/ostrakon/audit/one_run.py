@@ -1,7 +1,5 @@
 """A lower bound on epsilon from one run: many canaries, each with a random label, guessed from what was released."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field

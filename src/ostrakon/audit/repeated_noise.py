@@ -1,7 +1,5 @@
 """Is the noise of a table that is drawn many times new in every cell, every time, and of the full resolution?"""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The result of an audit."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Independent runs of what is audited."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

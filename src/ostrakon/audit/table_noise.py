@@ -1,7 +1,5 @@
 """Does the noise of a released table follow its law? Gaussian, of the stated size, and new in every cell."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import stats
 

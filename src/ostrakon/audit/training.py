@@ -1,7 +1,5 @@
 """Audits of any trainer, ours or other people's: canaries in one run, or repeated runs with and without one record."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """`ostrakon account VOTES`: the cost of a mechanism on existing votes."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

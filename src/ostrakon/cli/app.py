@@ -1,7 +1,5 @@
 """The command line's root: one Typer app, one way to fail."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import importlib

@@ -1,7 +1,5 @@
 """`ostrakon audit`: does the behaviour of a mechanism, or of a whole run, contradict its epsilon?"""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import json

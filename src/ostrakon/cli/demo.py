@@ -1,7 +1,5 @@
 """`ostrakon demo`: the whole pipeline on a built-in task, without a download."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

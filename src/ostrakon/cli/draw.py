@@ -1,7 +1,5 @@
 """`ostrakon draw VOTES`: noisy answers to existing votes, paid from a ledger."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Options that are declared elsewhere or shared: of runs, of mechanisms, of files with votes."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import re

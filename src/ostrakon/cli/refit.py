@@ -1,7 +1,5 @@
 """`ostrakon refit RELEASE`: another student from a finished release, without private data."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`ostrakon reproduce PAPER`: the papers' tables, as printed and as recomputed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`ostrakon schema NAME`: the JSON Schema of an output; or a draft of a description of columns."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`ostrakon service`: a labelling service on the teachers of a run, and who may ask it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Runs of several mechanisms on the command line: what each is asked, and what all of them cost together."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Sequence

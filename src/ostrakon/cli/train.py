@@ -1,7 +1,5 @@
 """`ostrakon train`: from a sensitive table to a published model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Rows of a table on disk as a stream of Arrow tables, and their cells typed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -8,8 +8,6 @@ measured beside it: this covers values that repeat.
 The check is on the trusted side, and nothing of it enters a release.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

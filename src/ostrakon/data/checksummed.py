@@ -6,8 +6,6 @@ under another name and a file of another run. It protects against accidents, not
 folder.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """The classes of a task: one public list, by which the labels of all parts of the data are read."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """The kinds of the columns of a table (numbers, dates, categories), decided on the public table alone."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Collection, Iterable

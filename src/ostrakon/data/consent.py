@@ -1,7 +1,5 @@
 """Consent: the public levels that records have, and the epsilon that each of them allows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self

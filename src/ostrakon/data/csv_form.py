@@ -1,7 +1,5 @@
 """How a CSV is written: its delimiter, quotes, header and names, found from its first rows or from the public table."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 import re

@@ -1,7 +1,5 @@
 """Dates that are not in ISO form: 31/12/2024, 12/31/2024 1:20 PM, 31.12.2024, 31-Dec-2024, 20241231."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """The public description of columns: categories and ranges, which divide each column into cells."""
 
-from __future__ import annotations
-
 import datetime
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Embeddings in tables: a column of lists, or the columns name.0, name.1, … that it stands for."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Files that are whole or absent: written aside, flushed to the disk, then renamed into place."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

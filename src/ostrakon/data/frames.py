@@ -1,7 +1,5 @@
 """Tables of other libraries as pandas frames, column by column; anything but a table of rows is refused."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 

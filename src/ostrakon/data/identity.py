@@ -1,7 +1,5 @@
 """The identity of a row: its cells, each in one canonical form, or its user; and keyed fingerprints of rows."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Images on disk: a folder with a folder of pictures for every class, or a NumPy file with images or features."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import math

@@ -1,7 +1,5 @@
 """Images as bytes or on disk, converted to numbers in blocks, so that there may be more of them than fit in memory."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 import zipfile

@@ -1,7 +1,5 @@
 """Several labels of a row in a table: a column for each, or one column of cells such as `a;b`, read by DuckDB."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ostrakon.data.classes import SEPARATOR, foreign_labels

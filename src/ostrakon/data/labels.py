@@ -1,7 +1,5 @@
 """Several labels of a row as the target: their public names, and cells or columns as 0 or 1 for each."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Numbers as text: 0,123 and 1.234,5 with a decimal comma, $1,234.50 with signs and commas between thousands."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Literal
 

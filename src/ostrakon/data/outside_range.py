@@ -1,7 +1,5 @@
 """What share of private values lies beyond the public range, column by column: other units show there. Private."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

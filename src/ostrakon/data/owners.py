@@ -1,7 +1,5 @@
 """Columns that look like identifiers with several rows each, whose people a guarantee for records does not protect."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping

@@ -3,8 +3,6 @@
 The same SQL expression decides in memory and in files larger than memory, so both always agree.
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from typing import Any

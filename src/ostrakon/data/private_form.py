@@ -1,7 +1,5 @@
 """Whether another table writes its cells as the public one does: numbers as numbers, dates as dates."""
 
-from __future__ import annotations
-
 import re
 
 from ostrakon.data.columns import DATE, DAY_FIRST, DIGITS, MONTH_FIRST, Columns, Kind

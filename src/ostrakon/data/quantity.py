@@ -1,7 +1,5 @@
 """A quantity as the target: its public range, and private values as whole steps within it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

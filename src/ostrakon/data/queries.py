@@ -1,7 +1,5 @@
 """Connections to DuckDB that write nothing to disk, and their errors in one sentence."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

@@ -1,7 +1,5 @@
 """A table larger than memory, split among teachers by one SQL statement into Parquet files of several teachers each."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Private rows that are also in the public data: counted on the trusted side, before anything is trained."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Opens tables: CSV, Parquet, folders of Parquet files and other formats; decides how they are read."""
 
-from __future__ import annotations
-
 import re
 import zipfile
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The files of a table: where they are, whether they changed, their checksum."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

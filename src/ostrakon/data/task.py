@@ -1,7 +1,5 @@
 """A private table, a public table and a target, checked together before anything is trained."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Texts on disk: a folder with a folder of files for every class, loose files, or a file of one text a line."""
 
-from __future__ import annotations
-
 import codecs
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """How the data of a run were read: columns, kinds, classes; from public cells, headers and class names alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Classifiers that are a formula of the features, as ONNX nodes, in doubles: linear ones, Bayes, networks, SVMs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """An ONNX graph, written node by node: standard operators only, doubles unless a value says otherwise."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

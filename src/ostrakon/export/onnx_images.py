@@ -3,8 +3,6 @@
 See `ostrakon.features.images` and `ostrakon.features.patches`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ skl2onnx (1.20) writes logistic regression, GaussianNB and MLPClassifier alike, 
 tree or boosting, and its random forests answer 23 of 4,000 rows differently where features lie on thresholds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import reduce
 from typing import Any

@@ -3,8 +3,6 @@
 Sums over trees are taken in the order of scikit-learn, so that forests agree even where two classes tie.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

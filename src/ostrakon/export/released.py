@@ -1,7 +1,5 @@
 """The student as it leaves: from a raw row to a label, several, or a quantity, in one object."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a row is to a released student: named columns of certain kinds, or an array of a certain shape."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ layers leave as `student.safetensors`. `student.json` says what a row is; `load_
 release, reads rows and predicts with NumPy and onnxruntime (or torch).
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

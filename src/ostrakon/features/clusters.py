@@ -1,7 +1,5 @@
 """Clusters of more points than fit in memory as a matrix of distances: Lloyd's algorithm and medoids, in blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """An encoder learned from public images without labels: it learns to match two changed views of an image."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Self
 

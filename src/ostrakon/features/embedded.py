@@ -1,7 +1,5 @@
 """Features of rows with embeddings: directions from the public mean, beside a table's other columns."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Networks that others have trained, as encoders of pictures and tables: photos and onnx:FILE."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The neighbour graph of the public pool, over which predictions of teachers are smoothed and few labels spread."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Features of grey images that need no training: upright strokes, then histograms of oriented gradients."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

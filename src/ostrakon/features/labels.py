@@ -1,7 +1,5 @@
 """What records with several labels add to votes and sums: whole steps, of a bounded joint length."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

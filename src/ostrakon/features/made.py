@@ -1,7 +1,5 @@
 """Encoders from a function of the operator, torch:module:factory: their own code, run without changes."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 from collections.abc import Callable

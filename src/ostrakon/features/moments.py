@@ -1,7 +1,5 @@
 """First moments: the feature vector that every record contributes beside its vote, in exactly bounded whole steps."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

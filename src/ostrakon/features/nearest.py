@@ -1,7 +1,5 @@
 """The nearest public point to every row, independent of other rows to the last bit, mostly in single precision."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

@@ -1,7 +1,5 @@
 """A frozen network as ONNX, run by onnxruntime one row at a time, so that no row changes the features of another."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Texts to embeddings by an ONNX network and the tokenizer beside it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Features of colour images from a dictionary of small patches, learned from public images: no network, no download."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 

@@ -4,8 +4,6 @@ The package has weights without an ONNX file, and exporting one would run its co
 the weights, and then runs like every other ONNX encoder (`OnnxNetwork`).
 """
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Pictures as a network takes them: three colours between 0 and 1, of one size."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The preparation of the input of an ONNX network: a small TOML file beside it, MODEL.onnx.toml."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial

@@ -1,7 +1,5 @@
 """The public examples on which the teachers vote. Chosen on public data alone, so the choice costs no privacy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How a recipient computes the features of a frozen encoder, and the checksums of files that it needs."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Apply a function to rows so that its result for a row depends on that row alone, to the last bit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

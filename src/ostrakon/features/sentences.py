@@ -4,8 +4,6 @@ The package has safetensors and no ONNX file; exporting one needs transformers, 
 existing students would get other embeddings. So the layers are written out here in NumPy.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

@@ -1,7 +1,5 @@
 """The features whose sums, times a quantity, every record contributes to, in exactly bounded whole steps."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Self

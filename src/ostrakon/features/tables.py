@@ -1,7 +1,5 @@
 """Features of tables: categories one-hot, numbers standardized on the public rows, heavy tails by rank."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

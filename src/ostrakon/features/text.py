@@ -1,7 +1,5 @@
 """Columns of free text in tables as numbers, by a frozen sentence encoder or by TF-IDF of the public rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal, Self
 

@@ -1,7 +1,5 @@
 """The chain of a ledger: every entry carries a keyed hash of itself and of the entry before."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -1,7 +1,5 @@
 """The privacy filter of an account, which decides whether a run still fits. Its caps are fixed in advance."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence

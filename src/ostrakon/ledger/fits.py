@@ -1,7 +1,5 @@
 """Refuse runs that do not fit into an account."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ostrakon.ledger.cost import Cost

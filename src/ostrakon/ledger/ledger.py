@@ -1,7 +1,5 @@
 """The ledger: runs reserve before they draw noise and settle after it, and no account passes its cap."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """Where a ledger is: the URLs that are allowed, and the files beside an SQLite ledger."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The cost of several runs: exact sums, to which one more run is added without reading the others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """One transaction of a ledger: the verified state, the entries, and how an entry is added."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

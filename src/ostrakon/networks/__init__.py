@@ -3,8 +3,6 @@
 `import ostrakon.networks` itself loads no PyTorch; the names below do, when first used.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -3,8 +3,6 @@
 A factory takes the shape of one input, (columns,) or (channels, height, width), and the number of classes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ Inputs are standardized (mean 0, deviation 1 per channel or column) tensors; eac
 All randomness comes from the generator that is passed.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Equal networks as one that answers with the mean of their logits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The one place that imports PyTorch, so that its absence is one clear sentence."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager

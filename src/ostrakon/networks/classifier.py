@@ -1,7 +1,5 @@
 """Any `torch.nn.Module` as a scikit-learn classifier, trained the ordinary way."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """A network as safetensors with its layers in JSON, or as an ONNX model."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from tempfile import TemporaryDirectory

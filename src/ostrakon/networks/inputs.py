@@ -1,7 +1,5 @@
 """Tables and images as the float tensors that networks read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

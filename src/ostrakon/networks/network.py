@@ -1,7 +1,5 @@
 """The base class of networks as scikit-learn estimators: parameters, state and predictions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

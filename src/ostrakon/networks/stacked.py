@@ -6,8 +6,6 @@ side by side in memory; flat features go through as (networks, batch, features),
 batched product. The arithmetic of a network does not depend on the values of the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

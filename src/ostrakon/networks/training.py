@@ -1,7 +1,5 @@
 """The training loop of all networks: steps, a falling learning rate, averaged weights, progress, early stopping."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Values that are written like a call: NAME or NAME(option=value, ...)."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping
 from typing import Any

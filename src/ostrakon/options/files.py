@@ -1,7 +1,5 @@
 """Options that name a run's files."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path

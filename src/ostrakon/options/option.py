@@ -1,7 +1,5 @@
 """An option: a field with everything that the command line, TOML files and Python need to know of it."""
 
-from __future__ import annotations
-
 import dataclasses
 import typing
 import unicodedata

@@ -1,7 +1,5 @@
 """The options of a run, for every kind of data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial

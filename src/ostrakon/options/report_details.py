@@ -1,7 +1,5 @@
 """Details of a release that only the operator knows; the report shows them and invents none."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """What an account has spent, as a small table."""
 
-from __future__ import annotations
-
 from rich.table import Table
 from rich.text import Text
 

@@ -1,7 +1,5 @@
 """Charts of released facts alone, as HTML: bars, and the privacy curve, in the page's width and colours."""
 
-from __future__ import annotations
-
 import html
 import math
 from collections.abc import Callable, Sequence

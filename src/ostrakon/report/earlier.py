@@ -1,7 +1,5 @@
 """What a refit reads of a release, and what a release stores for it."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Mapping

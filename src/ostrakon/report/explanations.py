@@ -3,8 +3,6 @@
 Guarantee: a function of the released student and of public rows.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Two pictures of what an epsilon would buy: the accuracy, and what an attacker could gain."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

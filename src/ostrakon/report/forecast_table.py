@@ -1,7 +1,5 @@
 """What an epsilon would buy, as tables and sentences for the command line."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """`README.md` of a release: the page that the Hugging Face hub shows, and the facts that it reads."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The manifest of a release: the files that may leave and their checksums, written last."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ostrakon.data.checksummed import checksums

@@ -1,7 +1,5 @@
 """Words of others in a page of Markdown: shown as they are, whatever they hold."""
 
-from __future__ import annotations
-
 import re
 
 _MARKS = re.compile(r"([\\`*\[\]<>|~$]|(?<!\w)_|_(?!\w)|&(?=#?\w+;))")

@@ -1,7 +1,5 @@
 """The model card: what the student is, how to load it, what its release costs in privacy, what is not covered."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from textwrap import shorten
 from typing import Any

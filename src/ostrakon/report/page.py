@@ -1,7 +1,5 @@
 """The model card as one page to read in a browser or to print: no scripts, nothing loaded from elsewhere."""
 
-from __future__ import annotations
-
 import base64
 import html
 import io

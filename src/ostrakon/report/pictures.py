@@ -1,7 +1,5 @@
 """Pictures of budgets and comparisons: what remains after every run, and what mechanisms give and cost."""
 
-from __future__ import annotations
-
 import io
 import math
 import os

@@ -1,7 +1,5 @@
 """Pictures of a run that show votes: private, and marked as such."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which run of a ledger drew the numbers in a release, and whether its statement says what the ledger says."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`registry.json`: a draft of an entry for the registry of differential privacy deployments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

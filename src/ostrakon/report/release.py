@@ -1,7 +1,5 @@
 """What leaves: the one place that writes `release/`, whole or not at all."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -1,7 +1,5 @@
 """`statement.json` of a release, written and read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

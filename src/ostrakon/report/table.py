@@ -1,7 +1,5 @@
 """The short table at the end of a run."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path

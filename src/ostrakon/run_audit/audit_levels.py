@@ -1,7 +1,5 @@
 """The audit by level of consent: one record of every level is changed, and the release must keep its own epsilon."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

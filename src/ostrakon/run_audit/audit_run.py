@@ -1,7 +1,5 @@
 """The audit of a whole run: canaries go into a copy of the private data, and are guessed from the finished release."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The audit of a run with trained teachers: all private records but one are poison, aggregation is repeated."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Canaries: made-up private records, one for every two classes of a query, each with a label by a coin."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Does a release hold private data beside its noise? It is built again from other private data and the same noise."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import tempfile

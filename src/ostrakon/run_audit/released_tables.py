@@ -1,7 +1,5 @@
 """Are the tables of an audited release what its votes, its noise log and its mechanism imply?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self

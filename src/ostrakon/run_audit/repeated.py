@@ -1,7 +1,5 @@
 """A run's aggregation, repeated in memory: more noise to look at, and canaries whose features show in released sums."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

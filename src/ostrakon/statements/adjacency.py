@@ -1,7 +1,5 @@
 """The sentences that define neighbouring data sets, and say who is trusted besides the operator."""
 
-from __future__ import annotations
-
 from ostrakon.mechanisms.base import Relation
 
 SAME_SIZE = " Both lead to the same default settings, which depend on the approximate number of records."

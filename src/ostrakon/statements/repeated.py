@@ -1,7 +1,5 @@
 """The statement of a repeated fit on private records that may be the same: the cost of all fits together."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence

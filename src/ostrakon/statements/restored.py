@@ -1,7 +1,5 @@
 """A statement from the content of its `statement.json`, for releases that are made from an earlier one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any

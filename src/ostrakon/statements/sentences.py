@@ -1,7 +1,5 @@
 """The privacy statement in words, for the model card."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ostrakon.statements.statement import LABELS_OF

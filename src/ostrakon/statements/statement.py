@@ -1,7 +1,5 @@
 """The privacy statement: what a release claims, typed so that only a guarantee can be claimed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field

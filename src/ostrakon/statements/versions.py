@@ -1,7 +1,5 @@
 """Versions of Python and packages for a statement."""
 
-from __future__ import annotations
-
 import platform
 from importlib.metadata import PackageNotFoundError, version
 

@@ -1,7 +1,5 @@
 """CIFAR-10 from a file that the user has: a zip of pictures, or the binary version of its home page."""
 
-from __future__ import annotations
-
 import io
 import os
 import zipfile

@@ -1,7 +1,5 @@
 """A data set that is ready for PATE: private rows with labels, a public pool, and a test set."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Letters and signs in many fonts, distorted, unevenly frequent and partly mislabelled: a task without a download."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter

@@ -1,7 +1,5 @@
 """Real data sets: Adult and MNIST from files that the user has, digits from scikit-learn."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from pathlib import Path
