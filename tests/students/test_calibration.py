@@ -194,6 +194,7 @@ def fitted(objective, **options):
         delta=1e-5,
         classes=[0, 1],
         objective=objective,
+        student="logistic",
         random_state=0,
         noise=np.random.default_rng(0),
         **options,

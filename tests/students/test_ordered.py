@@ -63,7 +63,10 @@ def test_ranks_are_measured_only_of_ordered_classes():
 
 @pytest.mark.parametrize(
     "options",
-    [{"mechanism": MomentGNMax(sigma2=8.0)}, pytest.param({"n_teachers": 40, "epsilon": 4.0}, marks=pytest.mark.slow)],
+    [
+        {"mechanism": MomentGNMax(sigma2=8.0), "student": "logistic"},
+        pytest.param({"n_teachers": 40, "epsilon": 4.0}, marks=pytest.mark.slow),
+    ],
 )
 def test_labels_are_fewer_ranks_away(options):
     (X, y), (pool, _), (X_test, y_test) = graded(2000, 1), graded(300, 2), graded(2000, 3)
