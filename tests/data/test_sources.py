@@ -223,8 +223,8 @@ def test_ctrl_c_stops_a_question_as_it_stops_all_else(tmp_path) -> None:
 def test_nothing_is_spilled_into_the_current_folder(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     names = "SELECT DISTINCT i::VARCHAR || 'name' FROM range(2000000) r(i)"
-    with pytest.raises(InvalidInput, match="not enough memory"), asking(tmp_path) as connection:
-        connection.execute(f"SET memory_limit = '20MB'; SELECT count(*) FROM ({names})")
+    with pytest.raises(InvalidInput, match="not enough memory"), asking(tmp_path, memory_limit="20MB") as connection:
+        connection.execute(f"SELECT count(*) FROM ({names})")
     assert not list(tmp_path.iterdir())
 
 
