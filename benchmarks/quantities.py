@@ -13,6 +13,7 @@ setting. Neighbours: one record replaced for ostrakon, one record added or remov
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import sys
@@ -142,6 +143,24 @@ def ours(parts: Any, ends: tuple[float, float], epsilon: float, seed: int) -> tu
     return said, time.process_time() - began
 
 
+def with_intervals(parts: Any, ends: tuple[float, float], epsilon: float, seed: int) -> None:
+    """Print R2 by share of the cost for counts of errors, and the coverage and half-width of intervals."""
+    from ostrakon import PATERegressor
+
+    private, y, public, test, right = parts
+    for share in (0, 0.05, 0.1):
+        model = PATERegressor(epsilon=epsilon, range=ends, delta=min(DELTA, 0.1 / len(y)), random_state=seed,
+                              allow_shared_rows=True, noise=np.random.default_rng(seed))  # fmt: skip
+        model.mechanism = f"quantity-gnmax(errors={share})"
+        said = model.fit(private, y, X_public=public).predict(test)
+        line = [f"errors={share}", f"R2 {measured(said, right)[0]:.3f}"]
+        inside = np.clip(right, *ends)
+        for coverage, width in model.released_.intervals.half_widths.items() if share else ():
+            low, high = model.predict_interval(test, coverage).T
+            line.append(f"{coverage:g}: {np.mean((low <= inside) & (inside <= high)):.3f} within {width:.4g}")
+        print(", ".join(line), flush=True)
+
+
 def peer(
     python: str, method: str, parts: Any, ends: tuple[float, float], epsilon: float, seed: int
 ) -> tuple[Any, float]:
@@ -181,6 +200,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=list(SETS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.5, 1.0, 2.0])
+    parser.add_argument("--intervals", action="store_true")
     given = parser.parse_args()
     warnings.filterwarnings("ignore")
     print("table, epsilon, method, R2, mean absolute error, processor seconds")
@@ -188,6 +208,11 @@ def main() -> None:
         read, ends = SETS[name]
         X, y = read(given.data)
         split = [parts_of(X, y, seed) for seed in given.seeds]
+        if given.intervals:
+            for (parts, seed), epsilon in itertools.product(zip(split, given.seeds, strict=True), given.epsilons):
+                print(f"{name}, {epsilon:g}, seed {seed}")
+                with_intervals(parts, ends, epsilon, seed)
+            continue
         plain = {
             kind: [measured(without_privacy(kind, parts), parts[4]) for parts in split] for kind in ("ridge", "trees")
         }

@@ -189,7 +189,7 @@ class PATERegressor(RegressorMixin, PrivateEstimator):
         Raises
         ------
         InvalidInput
-            For another coverage, and if the mechanism was given `errors=0`.
+            For another coverage, and if no errors were counted, because the records were too few for the noise.
 
         Notes
         -----

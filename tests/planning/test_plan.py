@@ -45,6 +45,29 @@ def test_embeddings_pay_more_for_sums_at_the_same_price():
     assert make_plan(replace(asked, mechanism="bounded-gnmax"), **SIZES, embedded=True).mechanism.moment_noise is None
 
 
+def of_a_quantity(units, **options):
+    return make_plan(Options(epsilon=1.0, delta=1e-6, **options), units=units, pool=500, classes=2, quantity=True)
+
+
+@pytest.mark.parametrize(("units", "share"), [(200, 0), (1999, 0.1), (2000, 0.05), (100_000, 0.05)])
+def test_errors_of_a_quantity_are_counted_where_records_are_enough(units, share):
+    for student in ("auto", "soft-vote"):
+        plan = of_a_quantity(units, student=student)
+        assert plan.mechanism.errors == share
+        assert 0.99 < plan.bound.epsilon <= 1
+        assert plan_from(plan.as_dict(), classes=2) == plan
+
+
+def test_the_share_of_the_errors_may_be_given():
+    assert of_a_quantity(200, parameters={"errors": 0.1}).mechanism.errors == 0.1
+    assert of_a_quantity(9000, parameters={"errors": 0}).mechanism.error_noise is None
+    assert of_a_quantity(9000, parameters={"moments": 0.96}).mechanism.errors == pytest.approx(0.02)
+    with pytest.raises(InvalidInput, match="errors must leave a share for the sums by cell"):
+        of_a_quantity(9000, parameters={"errors": 0.2})
+    with pytest.raises(InvalidInput, match="moments must be a number strictly between 0 and 1, got 1"):
+        of_a_quantity(9000, parameters={"moments": 1})
+
+
 @pytest.mark.parametrize("mechanism", ["bounded-gnmax", "moment-gnmax"])
 def test_removed_neighbours_need_less_noise_and_change_the_meaning_of_epsilon(mechanism):
     asked = Options(mechanism=mechanism, epsilon=1.0)

@@ -216,6 +216,35 @@ def test_a_resumed_run_draws_nothing_again_and_counts_nothing_again(files, run, 
     assert {path.name: path.read_bytes() for path in (folder / "release").iterdir()} == before
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_run_that_was_stopped_at_the_draw_of_errors_pays_once(files, tmp_path, monkeypatch, when):
+    given = options(files, ledger=f"sqlite:///{tmp_path / 'ledger.db'}", budget=5, ledger_account="people")
+    draw = steps.draw_errors
+
+    def stopped(*asked, **log):
+        if when == "after":
+            draw(*asked, **log)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(steps, "draw_errors", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        ostrakon.train(**given, out=tmp_path / "run")
+    monkeypatch.setattr(steps, "draw_errors", draw)
+    drawn = {path.name: path.read_bytes() for path in (tmp_path / "run" / "private" / "noise").iterdir()}
+    assert ("errors-1.npy" in drawn) == (when == "after")
+    # A copy that was made before the draw goes on with noise of its own, and is refused.
+    copy = shutil.copytree(tmp_path / "run", tmp_path / "copy")
+    ostrakon.train(**given, out=tmp_path / "run")
+    after = {path.name: path.read_bytes() for path in (tmp_path / "run" / "private" / "noise").iterdir()}
+    assert drawn.items() <= after.items()
+    ledger = Ledger(given["ledger"])
+    assert len(ledger.account("people").spends) == 1
+    assert find_recorded(tmp_path / "run" / "release", ledger).others == 0
+    if when == "before":
+        with pytest.raises(InvalidInput, match="has drawn its noise already, in another copy"):
+            ostrakon.train(**given, out=copy)
+
+
 def test_a_lost_draw_of_errors_is_never_repeated(files, run, tmp_path):
     copy = shutil.copytree(run[0], tmp_path / "copy")
     shutil.rmtree(copy / "release")

@@ -18,8 +18,8 @@ NO_SETS = (
 )
 
 NO_INTERVALS = (
-    "Intervals need a student whose errors on the private records were counted: that of a run with errors above 0, not "
-    "another one that was fitted later."
+    "Intervals need a student whose errors on the private records were counted: that of a run with enough records for "
+    "the noise on these counts, not another one that was fitted later."
 )
 
 

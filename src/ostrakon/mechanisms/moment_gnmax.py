@@ -116,10 +116,13 @@ class MomentGNMax(BoundedGNMax):
 
     @property
     def _moment_noise(self) -> float:
-        return self._noise_for(self.moments)
+        return self.noise_for(self.moments)
 
-    def _noise_for(self, share: float) -> float:
-        """The noise on sums to which every teacher adds once, at most a vote, if they have this share of the cost."""
+    def noise_for(self, share: float) -> float:
+        """The noise on sums to which every teacher adds once, at most a vote, if they have this share of the cost.
+
+        share: above 0, below 1.
+        """
         return self.sigma2 * math.sqrt(self._of_counts / (share * self.max_contributions))
 
     def noisy_moments(self, moments: Moments, rng: np.random.Generator) -> FloatArray:

@@ -92,7 +92,7 @@ class QuantityGNMax(MomentGNMax):
 
     @property
     def error_noise(self) -> float | None:
-        return self._noise_for(self.errors) if self.errors else None
+        return self.noise_for(self.errors) if self.errors else None
 
     @property
     def _of_counts(self) -> float:

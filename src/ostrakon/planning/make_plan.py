@@ -16,7 +16,7 @@ from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.data.consent import Consent
 from ostrakon.data.domain import Domain
 from ostrakon.estimators.choices import learns_sums
-from ostrakon.mechanisms import Mechanism
+from ostrakon.mechanisms import Mechanism, QuantityGNMax
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, Options
 from ostrakon.planning.choices import Choices, per_record_choices, trained_choices
@@ -43,7 +43,7 @@ from ostrakon.planning.defaults import (
 from ostrakon.planning.per_record_plan import per_record_plan
 from ostrakon.planning.plan import Plan, Target, shape
 from ostrakon.statements.statement import round_up
-from ostrakon.validation import InvalidInput, shown
+from ostrakon.validation import InvalidInput, fraction, shown
 
 _FOR_CONSENT = (
     f"consent is for {DEFAULT_MECHANISM} and {DEFAULT_OF_COUNTS} on tables of classes with public rows, where every "
@@ -90,15 +90,12 @@ def make_plan(
     if sums:
         require_sums_mechanism(options, unit, target=target)
         fixed: dict[str, Any] = {} if learns_sums(options.student) else {"moments": SUMS_BESIDE_COUNTS}
-        own = dict(options.parameters)
         if quantity:
-            fixed["errors"] = OF_ERRORS_OF_FEW if units < FEW_RECORDS else OF_ERRORS
-        if labels:
-            # The plan has the form of votes that is less noisy; a given number chooses between them.
-            fixed["max_labels"] = most_labels(options, classes)
-            own.pop("max_labels", None)
-        asked, name = replace(options, parameters=own), OF_LABELS if labels else OF_QUANTITIES
-        return per_record_plan(per_record_choices(asked, name, **sizes, fixed=fixed))
+            return quantity_plan(options, sizes, fixed=fixed)
+        # The plan has the form of votes that is less noisy; a given number chooses between them.
+        fixed["max_labels"] = most_labels(options, classes)
+        own = {name: value for name, value in options.parameters.items() if name != "max_labels"}
+        return per_record_plan(per_record_choices(replace(options, parameters=own), OF_LABELS, **sizes, fixed=fixed))
     if domain is not None:
         return described_plan(options, domain, units=units, classes=classes, unit=unit)
     name = choose_mechanism(options, classes=classes, images=images, embedded=embedded)
@@ -112,6 +109,32 @@ def make_plan(
         return trained_plan(choices)
     except InvalidInput as refused:
         raise InvalidInput(f"{refused}{_per_record_instead(options, **sizes)}") from None
+
+
+WORTH_COUNTING = 25
+"""Records for each standard deviation of the noise on counts of errors, below which intervals are nearly the range."""
+
+
+def quantity_plan(options: Options, sizes: dict[str, Any], *, fixed: dict[str, Any]) -> Plan:
+    """The plan with counts of errors if these are given, or worth their noise; else without.
+
+    sizes, fixed: as of `per_record_choices`. Errors: as of `make_plan`.
+    """
+
+    def planned(errors: float) -> Plan:
+        of_errors = {**fixed, "errors": errors}
+        return per_record_plan(per_record_choices(options, OF_QUANTITIES, **sizes, fixed=of_errors))
+
+    units, given = sizes["units"], options.parameters
+    if given.get("errors") is not None:
+        return planned(0.0)  # what is given counts
+    share = OF_ERRORS_OF_FEW if units < FEW_RECORDS else OF_ERRORS
+    if given.get("moments") is not None:
+        share = min(share, (1 - fraction("moments", given["moments"])) / 2)
+    without = planned(0.0)
+    assert isinstance(without.mechanism, QuantityGNMax)
+    noise = without.mechanism.noise_for(share)
+    return planned(share) if units >= WORTH_COUNTING * noise else without
 
 
 def _within_consent(options: Options, consent: Consent, *, other: bool) -> Options:
