@@ -115,7 +115,7 @@ def of_teachers(name: str, asked: argparse.Namespace, epsilon: float) -> Any:
     X, quantity = SETS[name.partition("-")[0]][0](asked.data)
     y, classes = np.digitize(quantity, CUTS[name]), len(CUTS[name]) + 1
     own = {"teachers": asked.teachers, "teacher": "logistic", "queries": asked.queries, "jobs": 1}
-    for mechanism in MECHANISMS:
+    for mechanism in asked.mechanisms:
         found: list[Any] = []
         plan = None
         for seed in asked.seeds:
@@ -149,6 +149,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--teachers", type=int)
     parser.add_argument("--queries", type=int)
+    parser.add_argument("--mechanisms", nargs="+", default=list(MECHANISMS), choices=MECHANISMS)
     asked = parser.parse_args()
     warnings.filterwarnings("ignore")
     if asked.teachers is not None:

@@ -142,6 +142,12 @@ class Votes:
         return self.counts.argmax(axis=1)
 
     @property
+    def median(self) -> IntArray:
+        """The noiseless median class of every query, the lowest up to which half of the votes lie; shape (queries,)."""
+        below = self.counts.cumsum(axis=1)
+        return (2 * below >= below[:, -1:]).argmax(axis=1)
+
+    @property
     def top(self) -> IntArray:
         """The winner's votes n_1, shape (queries,)."""
         return self.counts.max(axis=1)

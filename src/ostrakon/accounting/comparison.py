@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -47,7 +48,8 @@ class Row:
 
     answers: expected number. accuracy: expected share of correct answers (equal to the label, or to the plurality
     without labels). epsilons: None if the mechanism has no such cost; inf if it has no bound. claimed: the paper's
-    claim, if that is not a guarantee.
+    claim, if that is not a guarantee. rank_error, of_median: of ordered classes, the expected number of ranks between
+    an answer and the right class, and between the median of the right classes and each of them.
     """
 
     mechanism: Mechanism
@@ -57,6 +59,8 @@ class Row:
     data_dependent: float | None
     gated: float | None
     claimed: float | None
+    rank_error: float | None = None
+    of_median: float | None = None
 
     @property
     def name(self) -> str:
@@ -66,9 +70,13 @@ class Row:
         """The number of certain labels that teach as much: answers * ((accuracy - 1/m) / (1 - 1/m))^2.
 
         A label that is right with probability p teaches in proportion to the square of its lead over guessing: 324
-        answers of which 95% are right teach more than 640 of which 68% are.
+        answers of which 95% are right teach more than 640 of which 68% are. Of ordered classes the lead is one less the
+        rank error, as a share of that of always the median.
         """
-        return self.answers * max(0.0, (self.accuracy - 1 / classes) / (1 - 1 / classes)) ** 2
+        lead = (self.accuracy - 1 / classes) / (1 - 1 / classes)
+        if self.rank_error is not None and self.of_median is not None:
+            lead = 1 - self.rank_error / self.of_median if self.of_median > 0 else 0.0
+        return self.answers * max(0.0, lead) ** 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +89,7 @@ class Comparison:
     delta: float
     labelled: bool
     rows: tuple[Row, ...]
+    ordered: bool = False
 
     @property
     def advice(self) -> str:
@@ -93,15 +102,16 @@ class Comparison:
             )
         best = sound[0]
         worth = best.worth(self.votes.classes)
-        right = "right" if self.labelled else "the plurality"
+        right = "right" if self.labelled else f"the {'median' if best.rank_error is not None else 'plurality'}"
         second = (
-            f"; {sound[1].name} comes next with {sound[1].answers:,.0f} and {sound[1].accuracy:.1%}"
+            f"; {sound[1].name} comes next with {sound[1].answers:,.0f} and {sound[1].accuracy:.1%}{_ranks(sound[1])}"
             if len(sound) > 1
             else ""
         )
         return (
             f"Use {best.name}: at a {setting} its {best.answers:,.0f} expected answers to {self.votes.queries:,} "
-            f"queries, {best.accuracy:.1%} of them {right}, are worth most, about {worth:,.0f} certain labels{second}."
+            f"queries, {best.accuracy:.1%} of them {right}{_ranks(best)}, are worth most, about {worth:,.0f} certain "
+            f"labels{second}."
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -113,7 +123,7 @@ class Comparison:
             "at": self.at,
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "accuracy_against": "labels" if self.labelled else "plurality",
+            "accuracy_against": "labels" if self.labelled else "median" if self.ordered else "plurality",
             "rows": [
                 {
                     "mechanism": row.name,
@@ -123,6 +133,7 @@ class Comparison:
                     "releasable": row.mechanism.releasable,
                     "answers": row.answers,
                     "accuracy": row.accuracy if row.answers else None,
+                    **({} if row.rank_error is None else {"rank_error": row.rank_error if row.answers else None}),
                     "worst_case": _finite(row.worst_case),
                     "data_dependent": _finite(row.data_dependent),
                     "gated": _finite(row.gated),
@@ -136,12 +147,19 @@ class Comparison:
         }
 
 
-def compared(teachers: int) -> tuple[Mechanism, ...]:
-    """Every registered mechanism that has `Mechanism.defaults` and a price for each query, at those defaults."""
+def _ranks(row: Row) -> str:
+    return "" if row.rank_error is None else f" and {row.rank_error:.2f} ranks away on average"
+
+
+def compared(teachers: int, *, ordered: bool = False) -> tuple[Mechanism, ...]:
+    """Every registered mechanism that has `Mechanism.defaults` and a price for each query, at those defaults.
+
+    ordered: whether the classes have an order, without which mechanisms that need one are left out.
+    """
     return tuple(
         build_with_defaults(name, teachers, {})
         for name, kind in MECHANISMS.items()
-        if kind.defaults(teachers, {}) and not issubclass(kind, StatefulMechanism)
+        if kind.defaults(teachers, {}) and not issubclass(kind, StatefulMechanism) and (ordered or not kind.ranked)
     )
 
 
@@ -153,6 +171,7 @@ def compare(
     at: At = "worst-case",
     labels: IntArray | None = None,
     mechanisms: tuple[Mechanism, ...] | None = None,
+    ordered: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Scale each mechanism's noise to the same epsilon and compare the answers.
@@ -167,9 +186,11 @@ def compare(
         Which epsilon is equal. "data-dependent" is exact, and may stay below `epsilon`. "gated" takes a gate that
         is planned as in `Gate.plan`, or no gate if the worst case is smaller.
     labels : ndarray of int, shape (queries,), optional
-        True classes. Default: accuracy is agreement with the plurality.
+        True classes. Default: accuracy is agreement with the plurality, or with the median of ordered classes.
     mechanisms : tuple of Mechanism, optional
         The ratios of their noises stay. Default: `compared`.
+    ordered : bool
+        Whether the classes have an order, from low to high: then rank errors decide.
 
     Returns
     -------
@@ -193,18 +214,14 @@ def compare(
         raise InvalidInput(f"at must be one of {', '.join(AT)}, got {at!r}.")
     if not votes.queries:
         raise InvalidInput("votes must hold at least one query, got 0.")
-    if labels is not None:
-        labels = np.asarray(labels)
-        if labels.shape != (votes.queries,) or labels.dtype.kind not in "iu":
-            raise InvalidInput(
-                f"labels must be integers, one per query ({votes.queries}), got {labels.dtype} of shape {labels.shape}."
-            )
+    labels = None if labels is None else _labels(labels, votes)
     if at == "gated" and not isinstance(votes, PublicVotes):
         raise InvalidInput(
             "votes must be public (simulated, published, or cast on public data) to be compared at a gated epsilon, "
             f"got {type(votes).__name__}."
         )
-    shapes = mechanisms or compared(votes.teachers)
+    shapes = mechanisms or compared(votes.teachers, ordered=ordered)
+    row_of = partial(_row, votes=votes, labels=labels, delta=delta, ordered=ordered)
     rows: list[Row] = []
     for shape in shapes:
         if progress is not None:
@@ -212,7 +229,7 @@ def compare(
         fitted = _fit(shape, votes, at=at, epsilon=epsilon, delta=delta)
         if fitted is not None:
             mechanism, gated = fitted
-            rows.append(_row(mechanism, votes, labels, delta=delta, gated=gated))
+            rows.append(row_of(mechanism, gated=gated))
     if at == "worst-case" and mechanisms is None:
         run: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "queries": votes.queries}
         votes_shape: dict[str, Any] = {
@@ -226,9 +243,21 @@ def compare(
         ):
             if progress is not None:
                 progress(kind.name)
-            rows.append(_row(within(**run, **sizes), votes, labels, delta=delta, gated=None))
+            rows.append(row_of(within(**run, **sizes), gated=None))
     rows.sort(key=lambda row: (not row.mechanism.releasable, -row.worth(votes.classes), row.name))
-    return Comparison(votes=votes, at=at, epsilon=epsilon, delta=delta, labelled=labels is not None, rows=tuple(rows))
+    labelled = labels is not None
+    return Comparison(
+        votes=votes, at=at, epsilon=epsilon, delta=delta, labelled=labelled, rows=tuple(rows), ordered=ordered
+    )
+
+
+def _labels(labels: IntArray, votes: Votes) -> IntArray:
+    labels = np.asarray(labels)
+    if labels.shape != (votes.queries,) or labels.dtype.kind not in "iu":
+        raise InvalidInput(
+            f"labels must be integers, one per query ({votes.queries}), got {labels.dtype} of shape {labels.shape}."
+        )
+    return labels
 
 
 def _fit(
@@ -311,10 +340,13 @@ def _solved_from_above(shape: Mechanism, epsilon: float, cost: Callable[[Mechani
     return quiet if solved is None and cost(quiet) <= epsilon else solved
 
 
-def _row(mechanism: Mechanism, votes: Votes, labels: IntArray | None, *, delta: float, gated: float | None) -> Row:
+def _row(
+    mechanism: Mechanism, *, votes: Votes, labels: IntArray | None, delta: float, ordered: bool, gated: float | None
+) -> Row:
     law = np.exp(mechanism.log_probabilities(votes))
     answers = float(law[:, :-1].sum())
-    truth = votes.plurality if labels is None else labels
+    truth = (votes.median if ordered else votes.plurality) if labels is None else labels
+    away = np.abs(np.arange(votes.classes) - truth[:, None])
     # A label beyond the votes' classes is always wrong.
     known = (truth >= 0) & (truth < votes.classes)
     right = float(law[np.flatnonzero(known), truth[known]].sum())
@@ -328,6 +360,8 @@ def _row(mechanism: Mechanism, votes: Votes, labels: IntArray | None, *, delta: 
         data_dependent=_data_dependent(mechanism, votes, delta),
         gated=gated,
         claimed=claimed,
+        rank_error=(float((law[:, :-1] * away).sum()) / answers if answers > 0 else 0.0) if ordered else None,
+        of_median=float(np.abs(truth - np.median(truth)).mean()) if ordered else None,
     )
 
 

@@ -40,6 +40,9 @@ def compare(
     epsilon: Annotated[float, typer.Option(help="The epsilon that all mechanisms get.")] = 2.0,
     delta: Annotated[float, typer.Option(help="Of (epsilon, delta)-DP.")] = 1e-5,
     queries: Annotated[int | None, typer.Option(help=r"Only the first N queries. \[default: all]")] = None,
+    ordered: Annotated[
+        bool, typer.Option("--ordered", help="The classes have an order, from low to high: rank errors decide.")
+    ] = False,
     public: Annotated[
         bool, typer.Option("--public", help="VOTES depend on no private record (needed for --at gated).")
     ] = False,
@@ -51,7 +54,7 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Which mechanism should I use? All of them on one set of votes, with noise for equal epsilon, in one table."""
-    from ostrakon.accounting.comparison import ADJACENCY, AT, NOTICE
+    from ostrakon.accounting.comparison import AT
     from ostrakon.accounting.comparison import compare as run
 
     if at not in AT:
@@ -70,6 +73,7 @@ def compare(
             delta=delta,
             at=at,
             labels=truth,
+            ordered=ordered,
             progress=lambda name: status.update(f"Comparing: {name}"),
         )
     if picture is not None:
@@ -79,13 +83,7 @@ def compare(
     if as_json:
         typer.echo(json.dumps(comparison.as_json(), allow_nan=False))
         return
-    console.print(_table(comparison))
-    for row in comparison.rows:
-        if row.claimed is not None:
-            console.print(f"{row.name}: its epsilon of {row.claimed:.3g} is claimed, not true.", style="red")
-    console.print(comparison.advice, style="bold", highlight=False)
-    console.print(ADJACENCY, style="dim", highlight=False)
-    console.print(NOTICE, style="dim", highlight=False)
+    _print(comparison)
 
 
 def read_labels(path: Path, queries: int, *, names: Sequence[str] = ()) -> IntArray:
@@ -119,8 +117,20 @@ def _numbered(words: list[str], path: Path, names: Sequence[str]) -> NDArray[np.
     return np.array([numbers[word] for at, word in enumerate(words) if at or word in numbers], np.int64)
 
 
+def _print(comparison: Comparison) -> None:
+    from ostrakon.accounting.comparison import ADJACENCY, NOTICE
+
+    console.print(_table(comparison))
+    for row in comparison.rows:
+        if row.claimed is not None:
+            console.print(f"{row.name}: its epsilon of {row.claimed:.3g} is claimed, not true.", style="red")
+    console.print(comparison.advice, style="bold", highlight=False)
+    console.print(ADJACENCY, style="dim", highlight=False)
+    console.print(NOTICE, style="dim", highlight=False)
+
+
 def _table(comparison: Comparison) -> Table:
-    right = "right" if comparison.labelled else "the plurality"
+    right = "right" if comparison.labelled else f"the {'median' if comparison.ordered else 'plurality'}"
     table = Table(
         title=(
             f"{comparison.votes.queries:,} queries, {comparison.votes.teachers:,} teachers: "
@@ -129,7 +139,8 @@ def _table(comparison: Comparison) -> Table:
         title_justify="left",
     )
     table.add_column("mechanism", style="bold")
-    for name in ("answers", right, "worst case", "[red]data-dependent (private)[/]", "gated", "noise"):
+    ranks = ("rank error",) if comparison.ordered else ()
+    for name in ("answers", right, *ranks, "worst case", "[red]data-dependent (private)[/]", "gated", "noise"):
         table.add_column(name, justify="left" if name == "noise" else "right")
     for row in comparison.rows:
         noise = ", ".join(
@@ -139,6 +150,7 @@ def _table(comparison: Comparison) -> Table:
             row.name if row.mechanism.releasable else f"[red]{row.name} (not private)[/]",
             f"{row.answers:,.1f}",
             f"{row.accuracy:.1%}" if row.answers >= 0.05 else "–",
+            *([] if row.rank_error is None else [f"{row.rank_error:.3f}" if row.answers >= 0.05 else "–"]),
             *(_shown(value) for value in (row.worst_case, row.data_dependent, row.gated)),
             noise,
         )

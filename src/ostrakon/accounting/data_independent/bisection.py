@@ -1,7 +1,8 @@
 """The price of a bisection of ordered classes: fewer comparisons where fewer classes are left.
 
 A bisection of c classes is one comparison, then that of the lower ceil(c/2) or of the upper floor(c/2) classes. A vote
-takes part in every comparison, as one vote for one of two classes. With V the profile of what follows, V_1 = V and
+that moves is one vote for one of two classes in a comparison, or changes nothing there. With V the profile of what
+follows, V_1 = V and
 
     V_c(y) = sup over (P, Q) of P(0) V_{ceil(c/2)}(y Q(0) / P(0)) + P(1) V_{floor(c/2)}(y Q(1) / P(1)),
 
