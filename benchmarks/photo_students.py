@@ -29,7 +29,6 @@ from typing import Any
 
 import joblib
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -43,7 +42,8 @@ from ostrakon.mechanisms.moment_gnmax import MomentGNMax
 from ostrakon.networks.classifier import TorchClassifier
 from ostrakon.noise import secure_rng
 from ostrakon.run.stages.votes import Kept
-from ostrakon.students.candidates import MOST_BINS, ROUNDS, trees
+from ostrakon.students.boosting import MOST_BINS, Boosting
+from ostrakon.students.candidates import ROUNDS, trees
 from ostrakon.students.fixmatch import FixMatch
 from ostrakon.students.label_spreading import LabelSpreadingStudent
 from ostrakon.students.moment_students import MomentLogistic, MomentVote, ReleasedMoments
@@ -103,7 +103,7 @@ def network() -> Any:
 
 def students(public: Any, released: Released) -> dict[str, Any]:
     """Every student of the list, fitted on one release."""
-    boosting = HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=15, min_samples_leaf=10, max_bins=MOST_BINS)
+    boosting = Boosting(max_iter=40, max_leaf_nodes=15, min_samples_leaf=10, max_bins=MOST_BINS)
     boosted = on_counts(boosting, rounds=ROUNDS)
     found: dict[str, Any] = {
         "moments": MomentLogistic(),
@@ -166,7 +166,7 @@ def in_two_rounds(data: Features, whole: MomentGNMax, *, seed: int) -> tuple[flo
 
     public = refined(data.public)
     ended = release(public, refined(data.private), data.y, second, seed=seed)
-    boosting = HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=15, min_samples_leaf=10, max_bins=MOST_BINS)
+    boosting = Boosting(max_iter=40, max_leaf_nodes=15, min_samples_leaf=10, max_bins=MOST_BINS)
     last = MomentVote(on_counts(boosting, rounds=ROUNDS)).fit_moments(public, ended)
 
     def right(rows: Any, labels: Any) -> float:

@@ -9,13 +9,14 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from ostrakon.export.student_files import export_student, load_student
+from ostrakon.features.graph import build_graph
 from ostrakon.features.moments import MomentMap
 from ostrakon.students import process_student
 from ostrakon.students.cells import cell_of
 from ostrakon.students.moment_students import MomentLogistic, ReleasedMoments
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.process_student import GaussianProcessStudent
-from ostrakon.students.selection import Released
+from ostrakon.students.selection import Candidate, Released, select
 from ostrakon.validation import InvalidInput
 
 CENTRES = np.array([[-3.0, -3.0], [-3.0, 3.0], [3.0, -3.0], [3.0, 3.0]])
@@ -59,6 +60,26 @@ def test_labels_of_clusters_are_learned_where_a_line_says_nothing():
     assert np.mean(MomentLogistic().fit_moments(X, release).predict(test) == y) < 0.65
     assert np.mean(student.predict(test) == y) > 0.95
     np.testing.assert_allclose(student.predict_proba(test).sum(axis=1), 1)
+
+
+def test_rows_that_are_held_out_stay_in_the_graph_which_is_built_once(monkeypatch):
+    X, _ = rows(640, clusters=True, seed=5)
+    release, sizes = released(X, clusters=True), []
+
+    def counted(features, **options):
+        sizes.append(len(features))
+        return build_graph(features, **options)
+
+    monkeypatch.setattr(process_student, "build_graph", counted)
+    chosen = select([Candidate(name="process", student=GaussianProcessStudent())], X, X, release)
+    assert sizes == [640]
+    again = release.fit_student(GaussianProcessStudent(), X)
+    assert sizes == [640]
+    np.testing.assert_array_equal(again.beliefs_, chosen.student.beliefs_)
+    assert not np.isnan(chosen.likely).any()
+    assert chosen.likely.max(axis=1).min() > 0.5
+    release.fit_student(GaussianProcessStudent(), X + np.float32(0.5))
+    assert sizes == [640, 640]
 
 
 def test_without_clusters_it_is_as_good_as_a_line():

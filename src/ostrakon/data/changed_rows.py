@@ -9,6 +9,7 @@ The check is on the trusted side, and nothing of it enters a release.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from ostrakon.data.images_on_disk import blocks_of
 from ostrakon.validation import InvalidInput
 
 FloatArray = NDArray[np.float64]
+_Compared = tuple[FloatArray, FloatArray, str, Callable[[], float]]
+"""Private and public rows, how the latter were changed, and the share of rows that are near by chance."""
 
 MOST_PRIVATE = 100_000
 """Private rows that are compared; of a larger table a random part, in which fewer copies are found."""
@@ -69,10 +72,10 @@ def refuse_changed_rows(private: Any, public: Any, *, allow: str = "--allow-shar
             )
 
 
-def _near(private: FloatArray, public: FloatArray, chance: float = 0.0) -> tuple[int, int]:
+def _near(private: FloatArray, public: FloatArray, chance: Callable[[], float]) -> tuple[int, int]:
     """(public rows that are copies, rows compared); the first is 0 if there are not more than chance explains.
 
-    chance: a share of rows that is known to be near by chance; at least that of private rows near to others is taken.
+    chance: a share of rows that is near by chance, asked for where that of private rows near to others leaves a doubt.
     """
     if not (np.isfinite(private).all() and np.isfinite(public).all()):
         return 0, 0
@@ -82,9 +85,9 @@ def _near(private: FloatArray, public: FloatArray, chance: float = 0.0) -> tuple
     own = private[rng.permutation(len(private))[:_MOST]]
     copied = _private_rows_near(*known.kneighbors(asked))
     distances, nearest = known.kneighbors(own)
-    by_chance = max(chance, _private_rows_near(distances[:, 1:], nearest[:, 1:]) / len(own))
-    margin = _SHARE + _SURE * math.sqrt(0.25 * (1 / len(asked) + 1 / len(own)))
-    return (copied if copied / len(asked) > by_chance + margin else 0), len(asked)
+    by_chance = _private_rows_near(distances[:, 1:], nearest[:, 1:]) / len(own)
+    beyond = copied / len(asked) - _SHARE - _SURE * math.sqrt(0.25 * (1 / len(asked) + 1 / len(own)))
+    return (copied if beyond > by_chance and beyond > chance() else 0), len(asked)
 
 
 def _private_rows_near(distances: FloatArray, nearest: NDArray[np.int64]) -> int:
@@ -92,7 +95,7 @@ def _private_rows_near(distances: FloatArray, nearest: NDArray[np.int64]) -> int
     return len(np.unique(nearest[distances[:, 0] < _RATIO * distances[:, 1], 0]))
 
 
-def _of_columns(private: Any, public: Any) -> list[tuple[FloatArray, FloatArray, str, float]]:
+def _of_columns(private: Any, public: Any) -> list[_Compared]:
     """Rows on a common scale: as they are, and with each public column fitted to the private one."""
     here, there = _columns(private, public)
     if here is None or there is None or _lack_repeats(here):
@@ -102,9 +105,12 @@ def _of_columns(private: Any, public: Any) -> list[tuple[FloatArray, FloatArray,
     plain = np.hstack([(numbers - centre) / width, words])
     fitted = np.hstack([_fitted(plain, _standardised(shown), same), same])
     parts = (slice(0, None, 2), slice(1, None, 2)), (slice(len(plain) // 2), slice(len(plain) // 2, None))
-    chance = max(_fits_by_chance(plain, one, other, numbers.shape[1]) for one, other in parts)
+
+    def chance() -> float:
+        return max(_fits_by_chance(plain, one, other, numbers.shape[1]) for one, other in parts)
+
     return [
-        (plain, np.hstack([(shown - centre) / width, same]), "with slightly changed numbers", 0.0),
+        (plain, np.hstack([(shown - centre) / width, same]), "with slightly changed numbers", float),
         (plain, fitted, "with numbers on another scale", chance),
     ]
 
@@ -196,12 +202,12 @@ def _known(column: pd.Series) -> FloatArray | None:
     return np.where(finite, values, values[finite].mean())
 
 
-def _of_pictures(private: Any, public: Any) -> list[tuple[FloatArray, FloatArray, str, float]]:
+def _of_pictures(private: Any, public: Any) -> list[_Compared]:
     if private.shape[1:] != public.shape[1:] or private.ndim > 4 or min(private.shape[1:3]) < _SIDE // 2:
         return []
     here, there, flipped = _reduced(private), _reduced(public), _reduced(public, flipped=True)
     return [
-        (here.reshape(len(here), -1), rows.reshape(len(rows), -1), how, 0.0)
+        (here.reshape(len(here), -1), rows.reshape(len(rows), -1), how, float)
         for rows, how in ((there, "with slightly changed pixels"), (flipped, "flipped from left to right"))
     ]
 

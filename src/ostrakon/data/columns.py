@@ -178,11 +178,13 @@ def names_of_rows(public: pd.DataFrame) -> list[str]:
 
 def may_name(column: pd.Series, *, share: float = 0.9) -> bool:
     """Whether a column is of whole numbers or text of which more than `share` differ: names of rows, or of people."""
+    given = column.dropna()
+    if given.nunique() <= share * len(given):
+        return False
     kind, note = _judged(column)
     if note in (IDENTIFIER, NUMBERED):
         return True
-    given = column.dropna()
-    if kind not in ("number", "category", "left out") or given.nunique() <= max(_FEWEST_IDS, share * len(given)):
+    if kind not in ("number", "category", "left out") or given.nunique() <= _FEWEST_IDS:
         return False
     if kind != "number":
         return True
@@ -290,7 +292,7 @@ def _number(column: pd.Series, note: str) -> tuple[Kind, str]:
 
 def _written(cells: pd.Series, known: Collection[Kind]) -> tuple[Kind | None, str, pd.Series]:
     """(kind, note, which cells are readable) of numbers and dates that are written in a form of their own."""
-    comma, amount = cells.str.fullmatch(DECIMAL_COMMA), cells.str.fullmatch(AMOUNT)
+    comma, amount = _fit(cells, DECIMAL_COMMA), _fit(cells, AMOUNT)
     if _mostly(cells, comma) or _mostly(cells, amount):
         commas = commas_in(cells[comma | amount])
         if commas == "either":
@@ -302,10 +304,11 @@ def _written(cells: pd.Series, known: Collection[Kind]) -> tuple[Kind | None, st
             return "decimal comma", "", comma
         if commas != "decimal" and _mostly(cells, amount):
             return "amount", "", amount
-    iso = cells.str.fullmatch(DATE) & days(cells).notna()
+    iso = _fit(cells, DATE)
+    iso[iso.to_numpy()] = days(cells[iso]).notna().to_numpy()
     if _mostly(cells, iso):
         return "date", "", iso
-    written = cells.str.fullmatch(WRITTEN_DATE)
+    written = _fit(cells, WRITTEN_DATE)
     if _mostly(cells, written):
         order = order_in(cells[written])
         if order == "either":
@@ -336,8 +339,14 @@ def unit_of(labels: Iterable[Any]) -> str | None:
 
 def _has_one_unit(text: pd.Series) -> bool:
     """Whether cells are numbers with the same letters behind them, such as 3.7 kg."""
-    units = text.str.extract(WITH_UNIT)[0]
-    return units.nunique() == 1 and _mostly(text, units.notna())
+    units = pd.Series(text.unique()).str.extract(WITH_UNIT)[0]
+    return units.nunique() == 1 and _mostly(text, _fit(text, WITH_UNIT))
+
+
+def _fit(text: pd.Series, pattern: str) -> pd.Series:
+    """Which cells are written so (a regular expression); each different one is looked at once."""
+    which, different = pd.factorize(text)
+    return pd.Series(pd.Series(different).str.fullmatch(pattern).to_numpy(np.bool_)[which], text.index)
 
 
 def _words(text: pd.Series, read: pd.Series) -> str:
@@ -349,6 +358,8 @@ def _words(text: pd.Series, read: pd.Series) -> str:
 
 def typed(column: pd.Series, kind: Kind) -> pd.Series:
     if kind in ("category", "text"):
+        if column.dtype == "str":
+            return column
         text = column.astype(object)
         text = text.where(text.notna(), None)
         try:

@@ -242,7 +242,7 @@ _WRITERS: dict[str, Callable[[Graph, Any, Any], Answer]] = {
     "SVC": machine,
     **dict.fromkeys(_FORESTS, forest),
     "GradientBoostingClassifier": gradient_boosting,
-    "HistGradientBoostingClassifier": histogram_boosting,
+    **dict.fromkeys(("HistGradientBoostingClassifier", "Boosting"), histogram_boosting),
     "Pipeline": _pipeline,
     "SelfTrainingClassifier": _inner,
     "SklearnStudent": _inner,

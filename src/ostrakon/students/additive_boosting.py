@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier
 
 from ostrakon.features.tables import TableFeatures
 from ostrakon.students.additive import ADDITIVE
+from ostrakon.students.boosting import MOST_BINS, Boosting
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.sklearn_student import SklearnStudent
 from ostrakon.validation import InvalidInput
@@ -52,11 +52,11 @@ def additive_student(
             monotonic = np.zeros(representation.features, np.int64)
             for name, direction in directions.items():
                 monotonic[_features_of(table, name, representation.features)] = direction
-    trees = HistGradientBoostingClassifier(
+    trees = Boosting(
         max_iter=100,
         max_leaf_nodes=4,
         min_samples_leaf=10,
-        max_bins=32,
+        max_bins=MOST_BINS,
         interaction_cst=_INTERACTIONS,
         monotonic_cst=monotonic,
     )

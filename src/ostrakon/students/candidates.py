@@ -6,11 +6,11 @@ import importlib.util
 from typing import Any
 
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
 from ostrakon.features.moments import FEW_CLASSES
+from ostrakon.students.boosting import MOST_BINS, Boosting
 from ostrakon.students.graph_model import GraphStudent
 from ostrakon.students.label_spreading import LabelSpreadingStudent
 from ostrakon.students.moment_students import MomentLogistic, MomentVote
@@ -25,8 +25,6 @@ FEW_TREES, MOST_TREES = 40, 120
 MOST_BOOSTED = 10
 """Classes up to which boosting is tried: it grows trees for every one of them."""
 MANY_QUERIES, ROUNDS = 300, 3
-MOST_BINS = 32
-"""Steps into which boosting cuts a feature: finer ones of weighed rows take scikit-learn seconds and teach nothing."""
 MOST_FOR_KERNELS = 2000
 """Answers up to which kernels are tried, and from which on a network learns from its own labels, too."""
 MOST_FEATURES = 200
@@ -60,7 +58,7 @@ def table_candidates(
     """
     many = counts and queries >= MANY_QUERIES
     boosts = classes <= MOST_BOOSTED and features <= MOST_FEATURES
-    boosting = HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=15, min_samples_leaf=10, max_bins=MOST_BINS)
+    boosting = Boosting(max_iter=40, max_leaf_nodes=15, min_samples_leaf=10, max_bins=MOST_BINS)
     boosted = _candidate(HIST, boosting, counts=counts, seed=seed, rounds=ROUNDS if many else 0)
     few, most = (trees(number, counts=counts) for number in (FEW_TREES, MOST_TREES))
     forest = _candidate(TREES, most, counts=counts, seed=seed, tried=few)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -69,7 +70,9 @@ class GaussianProcessStudent(ClassifierMixin, BaseEstimator):
         own[queries] = np.arange(len(queries))
         rows = moments.directions.of_rows(X)
         scale, lines = _scaled(rows[:, 1:] * rows[:, 1:].std(axis=0))
-        waves = _scaled(_smooth(features, self.neighbours))[1]
+        whole, left = (features, slice(None)) if released.pool is None else released.pool
+        smooth = _smooth(np.asarray(whole, np.float32).tobytes(), features.shape[1], self.neighbours)
+        waves = _scaled(smooth[left])[1]
         basis = np.column_stack([np.ones(len(rows)), lines, waves])
         group = np.repeat([0, 1, 2], [1, lines.shape[1], waves.shape[1]])
 
@@ -120,8 +123,13 @@ def _scaled(columns: FloatArray) -> tuple[float, FloatArray]:
     return scale, columns / scale
 
 
-def _smooth(features: NDArray[np.float32], neighbours: int) -> FloatArray:
-    """Functions on the rows whose products are a kernel of the graph: two long walks, (rows, functions)."""
+@lru_cache(maxsize=1)
+def _smooth(rows: bytes, width: int, neighbours: int) -> FloatArray:
+    """Functions on the rows whose products are a kernel of the graph: two long walks, (rows, functions).
+
+    They depend on public rows alone, so all fits of a run share them. rows: features as float32, of this width.
+    """
+    features = np.frombuffer(rows, np.float32).reshape(-1, width)
     graph = build_graph(features, neighbours=min(neighbours, len(features) - 1))
     root = np.sqrt(np.maximum(np.asarray(graph.weights.sum(axis=1)).ravel(), 1e-12)).astype(np.float64)
     similar = sparse.diags(1 / root) @ graph.weights @ sparse.diags(1 / root)

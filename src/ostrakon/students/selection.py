@@ -36,13 +36,15 @@ class Released:
 
     queries: positions of the answered public rows. counts: the votes there, (queries, classes): noisy histograms,
     or one vote for a released label. sigma2: the noise of the histograms, None for labels. moments: sums of features
-    that were released beside them, of all records at once; None: none were.
+    that were released beside them, of all records at once; None: none were. pool: features of all public rows and which
+    of them are left to learn from, where others are held out.
     """
 
     queries: IntArray
     counts: FloatArray
     sigma2: float | None = None
     moments: ReleasedMoments | None = None
+    pool: tuple[NDArray[np.float32], IntArray] | None = None
 
     def fit_student(self, student: Any, X: Any) -> Any:
         """`student`, fitted on public rows X: on the histograms where there are any and it can learn from them."""
@@ -356,7 +358,8 @@ class _HeldOutPart:
             away = np.isin(cells.own, part)
             kept, hidden = np.flatnonzero(~away), np.flatnonzero(away)
             queries = np.searchsorted(kept, queries)
-        left = replace(released, queries=queries, counts=released.counts[rest])
+        pool = None if kept is None else (features, kept)
+        left = replace(released, queries=queries, counts=released.counts[rest], pool=pool)
         return cls(part=part, released=released, left=left, kept=kept, hidden=hidden, cells=cells)
 
     def said_by(self, candidate: Candidate, rows: Any, beliefs: dict[str, FloatArray]) -> IntArray:

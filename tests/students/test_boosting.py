@@ -1,0 +1,36 @@
+"""Boosting in steps: the steps are quantiles of the rows, and it learns as scikit-learn's does."""
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from ostrakon.students.boosting import Boosting, in_steps
+
+RNG = np.random.default_rng(0)
+X = np.column_stack([RNG.normal(size=600), RNG.integers(0, 5, 600), np.maximum(RNG.normal(size=600), 1.2)])
+Y = (X[:, 0] + 0.5 * X[:, 1] + RNG.normal(size=600) > 1).astype(int)
+
+
+def test_steps_are_quantiles_and_few_values_stay():
+    X[0, 0] = np.nan
+    given = X.copy()
+    rows = in_steps(X, 32)
+    np.testing.assert_array_equal(X, given)
+    np.testing.assert_array_equal(rows[:, 1], X[:, 1])
+    assert np.isnan(rows[0, 0])
+    values, often = np.unique(rows[1:, 0], return_counts=True)
+    assert len(values) == 32
+    assert 10 < often.min() <= often.max() < 30
+    assert set(values) <= set(X[:, 0])
+    order = np.argsort(X[1:, 0])
+    assert (np.diff(rows[1:, 0][order]) >= 0).all()
+    # Most rows are equal: the steps that are left are those of the others.
+    assert 2 < len(np.unique(rows[:, 2])) < 32
+
+
+def test_it_is_as_good_as_without_and_thresholds_hold_between_steps():
+    options = {"max_bins": 32, "max_iter": 30, "max_leaf_nodes": 7, "random_state": 0}
+    weights = RNG.random(600)
+    ours = Boosting(**options).fit(X, Y, sample_weight=weights)
+    theirs = HistGradientBoostingClassifier(**options).fit(X, Y, sample_weight=weights)
+    assert abs(ours.score(X, Y) - theirs.score(X, Y)) < 0.03
+    np.testing.assert_array_equal(ours.predict(X), ours.predict(in_steps(X, 32)))
