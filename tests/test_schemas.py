@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.epsilons import Gated, Sanitized, WorstCase
-from ostrakon.accounting.estimates import Agreement
+from ostrakon.accounting.estimates import Agreement, Recall
 from ostrakon.accounting.privacy_curve import PrivacyCurve
 from ostrakon.audit.one_run import OneRunAudit
 from ostrakon.cli import app
@@ -93,6 +93,7 @@ def statements() -> dict[str, dict[str, Any]]:
                 Sanitized(mean=-0.3, sd=0.1, upper=1.7),
                 Agreement(**AGREED),
                 Agreement(**{**AGREED, "of": "majority", "against": "held-out released answers"}),
+                *(Recall(label=label, counted="records", low=0.2, high=0.9) for label in ("yes", None)),
             ),
             **BASE,
         ),

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from ostrakon.accounting.estimates import Agreement
+from ostrakon.accounting.estimates import Agreement, Recall
 from ostrakon.validation import InvalidInput
 
 GIVEN = {
@@ -54,3 +54,18 @@ def test_an_interval_that_was_rounded_stays_as_it_is():
         assert (said["low"], said["high"]) == (end, end)
     wide = Agreement(of="student", against="x", counted="x", share=0.4, sd=0.1, low=0.33649, high=0.50001).as_dict()
     assert (wide["low"], wide["high"]) == (0.3364, 0.5001)
+
+
+@pytest.mark.parametrize(("low", "high"), [(math.nan, 0.5), (0.2, math.nan), (0.5, 0.4), (-0.1, 0.5), (0.5, 1.1)])
+def test_a_recall_is_a_range_from_0_to_1(low, high):
+    with pytest.raises(InvalidInput, match="from 0 to 1 and in order"):
+        Recall(label="yes", counted="records", low=low, high=high)
+
+
+def test_a_recall_is_named_and_rounded_outwards():
+    one = Recall(label="yes", counted="records", low=0.12345, high=0.98761)
+    assert one.as_dict() == {
+        "kind": "recall", "label": "yes", "counted": "records", "low": 0.1234, "high": 0.9877, "confidence": 0.95
+    }  # fmt: skip
+    assert one.title == "Recall of 'yes' (estimated)"
+    assert Recall(label=None, counted="records", low=0, high=1).title == "Balanced accuracy (estimated)"

@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.epsilons import WorstCase
-from ostrakon.accounting.estimates import UNDECIDED, Agreement
+from ostrakon.accounting.estimates import UNDECIDED, Agreement, Recall
 from ostrakon.accounting.privacy_curve import PrivacyCurve
 from ostrakon.mechanisms import GNMax
 from ostrakon.options.option import LONGEST
@@ -157,6 +157,22 @@ def test_an_end_of_zero_is_no_estimate():
     assert "The released numbers do not tell how often the student is right on the private records. A model" in text
     assert "0.0%" not in text
     assert "cautious" not in text
+
+
+def test_recall_is_said_where_it_says_something():
+    def ranges(*ends):
+        return [
+            Recall(label=label, counted="records", low=low, high=high)
+            for label, (low, high) in zip(["well", "ill", None], ends, strict=True)
+        ]
+
+    text = written(estimates=ranges((0.8, 1), (0.2, 0.448), (0.55, 0.9)))
+    assert (
+        "From released numbers alone: if every class counts the same, the student is right on between 55.0% and 90.0%, "
+        "and it recognises between 20.0% and 44.8% of the cases of 'ill' (in 95% of runs"
+    ) in text
+    assert "between 20.0%" not in written(estimates=ranges((0.8, 1), (0.2, 0.448), (0.55, 0.9)), measures=MEASURES)
+    assert "allow no estimate" in written(estimates=ranges((0.1, 1), (0, 1), (0.05, 1)))
 
 
 def test_ranks_are_said_of_ordered_classes():

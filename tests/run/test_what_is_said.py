@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
 from ostrakon import PATEClassifier
-from ostrakon.accounting.estimates import Agreement
+from ostrakon.accounting.estimates import Agreement, Recall
 from ostrakon.mechanisms import BoundedGNMax, GNMax
 from ostrakon.mechanisms.moment_gnmax import MomentGNMax
 from ostrakon.report.table import WARNING, _estimate, _student
@@ -59,6 +59,26 @@ def test_the_agreement_with_the_private_labels_is_estimated():
     assert student.low <= right <= student.high
     assert majority.low <= np.mean(Y == 0) <= majority.high
     assert model.statement_.remarks == ()
+
+
+@pytest.mark.parametrize("objective", ["accuracy", "balanced"])
+def test_the_recall_of_every_class_is_estimated_for_every_objective(objective, tmp_path):
+    rare = (X[:, 0] + 0.2 * RNG.normal(size=1500) > 0.8).astype(int)
+    model = fitted("auto", mechanism=MomentGNMax(sigma2=2), y=rare, queries=60, objective=objective)
+    *each, mean = (one for one in model.statement_.estimates if isinstance(one, Recall))
+    recall = [np.mean(model.predict(X[rare == label]) == label) for label in (0, 1)]
+    assert [one.label for one in each] == ["0", "1"]
+    for one, truth in zip((*each, mean), (*recall, np.mean(recall)), strict=True):
+        assert one.low <= truth <= one.high
+    assert mean.high - mean.low < 0.8
+    card = (model.save_release(tmp_path / "release") / "model_card.md").read_text()
+    assert f"| Recall by class (estimated) | 0 {each[0].in_words()}, 1 {each[1].in_words()} |" in card
+    assert f"| Balanced accuracy (estimated) | {mean.in_words()}, of private records |" in card
+
+
+def test_recall_is_not_estimated_where_a_class_is_never_said_or_answers_are_of_teachers():
+    for student, options in ((DummyClassifier(), {}), ("logistic", {"mechanism": GNMax(sigma2=3), "n_teachers": 20})):
+        assert not any(isinstance(one, Recall) for one in fitted(student, **options).statement_.estimates)
 
 
 def test_nothing_is_said_where_hardly_any_cells_could_be_held_out():

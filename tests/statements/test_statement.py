@@ -116,7 +116,7 @@ def test_nothing_else_can_be_the_guarantee(other):
 
 @pytest.mark.parametrize("other", [DataDependent(epsilon=0.9, delta=1e-5, order=18), WORST, 1.0])
 def test_nothing_else_can_be_an_estimate(other):
-    with pytest.raises(InvalidInput, match="sanitized numbers and agreements alone"):
+    with pytest.raises(InvalidInput, match="sanitized numbers, agreements and recalls alone"):
         Statement(guarantee=WORST, estimates=(other,), **BASE)
 
 

@@ -69,7 +69,6 @@ class Agreement:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, in four decimals; the interval is rounded outwards, but for what four decimals are."""
-        low, high = (round(end * 1e4, 6) for end in (self.low, self.high))
         return {
             "kind": self.kind,
             "of": self.of,
@@ -77,8 +76,7 @@ class Agreement:
             "counted": self.counted,
             "share": round(self.share, 4),
             "sd": round(self.sd, 4),
-            "low": math.floor(low) / 1e4,
-            "high": math.ceil(high) / 1e4,
+            **rounded_outwards(self.low, self.high),
             "confidence": CONFIDENCE,
         }
 
@@ -102,3 +100,73 @@ class Agreement:
         if self.high < 1:
             return f"between {self.low:.1%} and {self.high:.1%}"
         return f"at least {self.low:.1%}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recall:
+    """On which share of the records of a class the student says that class; from released numbers alone.
+
+    Parameters
+    ----------
+    label : str or None
+        The class; None for the mean over all classes, which is the balanced accuracy.
+    counted : str
+        What is counted, in words, such as "records".
+    low, high : float
+        The ranges of all classes, and so that of their mean, hold together in at least 95% of runs.
+
+    Raises
+    ------
+    InvalidInput
+        If the ends are not in order from 0 to 1.
+
+    References
+    ----------
+    `ostrakon.students.recall_estimate`.
+    """
+
+    kind: ClassVar[str] = "recall"
+
+    label: str | None
+    counted: str
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.high <= 1:
+            raise InvalidInput(f"A recall must lie from 0 to 1 and in order, got {self.low} and {self.high}.")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, in four decimals; the interval is rounded outwards."""
+        ends = rounded_outwards(self.low, self.high)
+        return {"kind": self.kind, "label": self.label, "counted": self.counted, **ends, "confidence": CONFIDENCE}
+
+    @property
+    def title(self) -> str:
+        """A heading for the numbers."""
+        return "Balanced accuracy (estimated)" if self.label is None else f"Recall of {self.label!r} (estimated)"
+
+    def in_words(self) -> str:
+        """The interval in a few words.
+
+        >>> Recall(label="ill", counted="records", low=0.0, high=0.448).in_words()
+        'at most 44.8%'
+        """
+        return in_words(self.low, self.high)
+
+
+def rounded_outwards(low: float, high: float) -> dict[str, float]:
+    """Both ends of an interval in four decimals, outwards but for what four decimals are."""
+    low, high = round(low * 1e4, 6), round(high * 1e4, 6)
+    return {"low": math.floor(low) / 1e4, "high": math.ceil(high) / 1e4}
+
+
+def in_words(low: float, high: float) -> str:
+    """An interval within 0 to 1 in a few words.
+
+    >>> in_words(0.706, 1), in_words(0, 1)
+    ('at least 70.6%', 'not known')
+    """
+    if low <= 0:
+        return "not known" if high >= 1 else f"at most {high:.1%}"
+    return f"at least {low:.1%}" if high >= 1 else f"between {low:.1%} and {high:.1%}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from ostrakon.accounting.estimates import CONFIDENCE, NO_BETTER, UNDECIDED, Agreement
+from ostrakon.accounting.estimates import CONFIDENCE, NO_BETTER, UNDECIDED, Agreement, Recall
 from ostrakon.data.quantity import Quantity
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.markdown import escaped
@@ -20,6 +20,8 @@ from ostrakon.students.quantity_student import SUMS
 TITLE = "In plain words"
 NOT_GIVEN = "not given"
 WARNING = "Warning"
+_WORTH_SAYING = 0.9
+"""Upper ends of recall from here on say nothing that a reader of the first page needs."""
 
 
 def first_page(
@@ -30,7 +32,7 @@ def first_page(
     needs: Sequence[str],
     ledger: bool | None = False,
     encoded_with: Sequence[str] | None = None,
-    estimates: Sequence[Agreement] = (),
+    estimates: Sequence[Agreement | Recall] = (),
     measures: AnyMeasures | None = None,
     sets: PredictionSets | None = None,
     intervals: PredictionIntervals | None = None,
@@ -51,8 +53,8 @@ def first_page(
         Whether a ledger recorded the run; None if only the owners of a study know.
     encoded_with : sequence of str, optional
         Packages that compute the features of the student. Empty if the features are given, None if it takes raw rows.
-    estimates : sequence of Agreement
-        Of the student and of the majority class, from released numbers.
+    estimates : sequence of Agreement or Recall
+        Of the student and of the majority class, and of every class, from released numbers.
     measures : AnyMeasures, optional
         On the rows of a test file that the operator declared public.
     sets : PredictionSets, optional
@@ -228,8 +230,8 @@ def _given(text: str | None) -> str:
     return NOT_GIVEN if text is None else escaped(text)
 
 
-def _quality(content: dict[str, Any], estimates: Sequence[Agreement], measures: AnyMeasures | None) -> str:
-    by = {estimate.of: estimate for estimate in estimates}
+def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], measures: AnyMeasures | None) -> str:
+    by = {estimate.of: estimate for estimate in estimates if isinstance(estimate, Agreement)}
     said: list[str] = []
     if "student" in by and "majority" in by:
         student, majority = by["student"], by["majority"]
@@ -256,6 +258,8 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement], measures: 
                 f"{majority.in_words()}. This is agreement with noisy answers, not an accuracy; the ranges hold in "
                 f"{CONFIDENCE:.0%} of runs."
             )
+    if measures is None:
+        said += _by_class([estimate for estimate in estimates if isinstance(estimate, Recall)])
     undecided = [escaped(remark) for remark in content["remarks"] if remark.startswith(UNDECIDED)]
     if isinstance(measures, Measures):
         undecided = []  # the test rows decide
@@ -277,3 +281,18 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement], measures: 
     else:
         said.append("The operator published no accuracy on test rows.")
     return " ".join(said)
+
+
+def _by_class(recalls: Sequence[Recall]) -> list[str]:
+    """How well classes are recognised, in one sentence; nothing where the ranges say nothing of it."""
+    if not recalls:
+        return []
+    *classes, mean = recalls
+    worst = min(classes, key=lambda one: one.high)
+    said: list[str] = []
+    if mean.low > 1 / len(classes) or mean.high < _WORTH_SAYING:
+        said.append(f"if every class counts the same, the student is right on {mean.in_words()}")
+    if worst.high < _WORTH_SAYING:
+        said.append(f"it recognises {worst.in_words()} of the cases of {escaped(repr(worst.label))}")
+    sure = f"in {CONFIDENCE:.0%} of runs, if public and private rows with similar features are alike"
+    return [f"From released numbers alone: {', and '.join(said)} ({sure})."] if said else []

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ostrakon.accounting.estimates import Agreement
+from ostrakon.accounting.estimates import Agreement, Recall
 from ostrakon.data.files import write_json
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.statements.sentences import claim, of_records, rounds_in_words, tuned_in_words
@@ -26,7 +26,7 @@ def registry_entry(
     details: ReportDetails,
     date: str | None,
     units: int | None,
-    estimates: Sequence[Agreement] = (),
+    estimates: Sequence[Agreement | Recall] = (),
 ) -> dict[str, Any]:
     """The entry for the registry of deployments, from what the release states.
 
@@ -43,7 +43,7 @@ def registry_entry(
         Day of the run.
     units : int or None
         Number of protected records (or users), if it is public.
-    estimates : sequence of Agreement
+    estimates : sequence of Agreement or Recall
 
     References
     ----------

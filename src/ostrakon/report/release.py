@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ostrakon.accounting.estimates import Agreement
+from ostrakon.accounting.estimates import Agreement, Recall
 from ostrakon.data.files import sync_folder, write_atomically, writing
 from ostrakon.data.quantity import Quantity
 from ostrakon.export.released import ReleasedQuantity, ReleasedStudent
@@ -146,17 +146,20 @@ def _write_pages(
     manifest = export_student(finished.student, aside, rows=finished.rows)
     tried = ", ".join(f"{name} {share:.1%}" for name, share in finished.agreement.items())
     measures = finished.measures if publish_accuracy else None
-    agreements = [estimate for estimate in finished.statement.estimates if isinstance(estimate, Agreement)]
+    estimates = [one for one in finished.statement.estimates if isinstance(one, Agreement | Recall)]
+    recalls = [one for one in estimates if isinstance(one, Recall) and one.label is not None]
+    by_class = ", ".join(f"{one.label} {one.in_words()}" for one in recalls)
     facts = {
         "Student": finished.student_name,
-        **{estimate.title: f"{estimate.in_words()}, of {estimate.counted}" for estimate in agreements},
+        **{one.title: f"{one.in_words()}, of {one.counted}" for one in estimates if one not in recalls},
+        **({"Recall by class (estimated)": by_class} if by_class else {}),
         **({"Agreement of candidates with released answers held out from them": tried} if tried else {}),
         **({} if measures is None else {f"{what} on test rows": value for what, value in measures.in_words().items()}),
         "Representation": finished.representation,
         "Input": finished.rows,
     }
     content = finished.statement.as_dict()
-    shared: dict[str, Any] = {"details": details, "date": date, "estimates": agreements}
+    shared: dict[str, Any] = {"details": details, "date": date, "estimates": estimates}
     if content["private"]:
         units = finished.plan.teachers if finished.plan.per_record else None
         write_registry(aside, registry_entry(content, units=units, **shared))

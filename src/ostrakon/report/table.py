@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ostrakon.accounting.adjacent import Adjacent
-from ostrakon.accounting.estimates import NO_BETTER, UNDECIDED, Agreement
+from ostrakon.accounting.estimates import NO_BETTER, UNDECIDED, Agreement, Recall
 from ostrakon.data.understood import Understood
 from ostrakon.mechanisms import Mechanism
 from ostrakon.run.budget import Budget
@@ -116,6 +116,8 @@ def _student(finished: FinishedRun) -> Iterator[tuple[str, str]]:
     for estimate in finished.statement.estimates:
         if isinstance(estimate, Agreement):
             yield _estimate(estimate)
+        elif isinstance(estimate, Recall) and (estimate.low > 0 or estimate.high < 1):
+            yield estimate.title, escape(estimate.in_words())
 
 
 def _no_better(finished: FinishedRun, measures: Measures) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.consent import LevelClaim
 from ostrakon.accounting.epsilons import WorstCase
-from ostrakon.accounting.estimates import Agreement
+from ostrakon.accounting.estimates import Agreement, Recall
 from ostrakon.accounting.privacy_curve import PrivacyCurve
 from ostrakon.mechanisms.registry import build
 from ostrakon.statements.statement import ORDINARY_NOISE, Round, Statement
@@ -58,7 +58,6 @@ def statement_from(content: Mapping[str, Any]) -> RestoredStatement:
                 raise InvalidInput(f"its guarantee must be {WorstCase.kind}, got {kind!r}")
         whole("teachers", content["teachers"], at_least=1)
         curve = content["privacy_curve"]
-        known = {field.name for field in fields(Agreement)}
         restored = RestoredStatement(
             guarantee=None if guarantee is None else WorstCase(**guarantee),
             rounds=tuple(
@@ -84,9 +83,7 @@ def statement_from(content: Mapping[str, Any]) -> RestoredStatement:
             consent=tuple(LevelClaim(**one) for one in content["consent"]["levels"]) if "consent" in content else (),
             consent_column=content["consent"]["column"] if "consent" in content else None,
             content=dict(content),
-            estimates=tuple(
-                Agreement(**{key: one[key] for key in one if key in known}) for one in content["estimates"]
-            ),
+            estimates=tuple(map(_estimate, content["estimates"])),
             remarks=tuple(content["remarks"]),
             not_covered=tuple(content["not_covered"]),
             **{name: content[name] for name in _AS_THEY_ARE if name in content},
@@ -99,3 +96,10 @@ def statement_from(content: Mapping[str, Any]) -> RestoredStatement:
     if not same:
         raise InvalidInput("The statement of the release must be one that ostrakon writes, and it says something else.")
     return restored
+
+
+def _estimate(content: Mapping[str, Any]) -> Agreement | Recall:
+    """The estimate with that content. Errors: KeyError for a kind that has none."""
+    kind = {one.kind: one for one in (Agreement, Recall)}[content["kind"]]
+    known = {field.name for field in fields(kind)}
+    return kind(**{key: content[key] for key in content if key in known})

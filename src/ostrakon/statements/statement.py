@@ -10,7 +10,7 @@ import numpy as np
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.consent import LevelClaim
 from ostrakon.accounting.epsilons import Gated, Sanitized, WorstCase
-from ostrakon.accounting.estimates import Agreement
+from ostrakon.accounting.estimates import Agreement, Recall
 from ostrakon.accounting.privacy_curve import ALPHAS, PrivacyCurve
 from ostrakon.html_table import html_table
 from ostrakon.mechanisms.base import Mechanism
@@ -159,7 +159,7 @@ class Statement:
         The same guarantee under every known definition of neighbours, its own first.
     curve : PrivacyCurve, optional
         The epsilons of the same release at other deltas, for the neighbours of the guarantee.
-    estimates : tuple of Sanitized or Agreement
+    estimates : tuple of Sanitized, Agreement or Recall
         Published beside the guarantee and marked as estimates.
     remarks : tuple of str
         Further plain sentences.
@@ -204,7 +204,7 @@ class Statement:
     not_private: str | None = None
     adjacent: tuple[Adjacent, ...] = ()
     curve: PrivacyCurve | None = None
-    estimates: tuple[Sanitized | Agreement, ...] = ()
+    estimates: tuple[Sanitized | Agreement | Recall, ...] = ()
     remarks: tuple[str, ...] = ()
     tuned: dict[str, str] = field(default_factory=dict[str, str])
     public_rows: Mapping[str, Any] | None = None
@@ -222,8 +222,8 @@ class Statement:
                 "A statement accepts a worst-case or a gated epsilon as its guarantee, "
                 f"got a {type(self.guarantee).__name__}."
             )
-        if any(type(estimate) not in (Sanitized, Agreement) for estimate in self.estimates):
-            raise InvalidInput("A statement accepts sanitized numbers and agreements alone as its estimates.")
+        if any(type(estimate) not in (Sanitized, Agreement, Recall) for estimate in self.estimates):
+            raise InvalidInput("A statement accepts sanitized numbers, agreements and recalls alone as its estimates.")
         if self.unit not in UNITS:
             raise InvalidInput(f"unit must be 'record' or 'user', got {self.unit!r}.")
         if self.protects not in PROTECTS:
@@ -310,7 +310,11 @@ class Statement:
             ("Neighbouring data sets", self.adjacency),
             ("Queries", sum(part.queries for part in self.rounds)),
             ("Teachers", self.teachers),
-            *((one.title, f"{one.in_words()}, of {one.counted}") for one in self.estimates if type(one) is Agreement),
+            *(
+                (one.title, f"{one.in_words()}, of {one.counted}")
+                for one in self.estimates
+                if isinstance(one, Agreement | Recall)
+            ),
         ]
         return html_table("Privacy statement", rows, note=" ".join(self.remarks))
 
@@ -391,8 +395,8 @@ class Statement:
         return {"prior": 0.5, "at_most": round_up(self.membership_guess), "neighbours": self.adjacency}
 
 
-def _estimate(estimate: Sanitized | Agreement) -> dict[str, Any]:
-    return estimate.as_dict() if isinstance(estimate, Agreement) else {"kind": estimate.kind, **asdict(estimate)}
+def _estimate(estimate: Sanitized | Agreement | Recall) -> dict[str, Any]:
+    return {"kind": estimate.kind, **asdict(estimate)} if isinstance(estimate, Sanitized) else estimate.as_dict()
 
 
 def require_pool(protect: str, public: Any) -> None:

@@ -48,6 +48,8 @@ class HeldOut:
         draw like the records of the cell, and the lower bound leaves it out.
     students : int, default 1
         How many students were compared on what was held out: the best of them may be the luckiest.
+    beliefs : array of float, shape (held-out queries, classes), optional
+        The mean probabilities of the rows of each cell; None for students without any.
     """
 
     counts: FloatArray
@@ -56,6 +58,7 @@ class HeldOut:
     complete: bool
     of_queries: IntArray | None = None
     students: int = 1
+    beliefs: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if self.said.shape != (2, *self.counts.shape) or (self.said < 0).any() or not (self.sizes > 0).all():

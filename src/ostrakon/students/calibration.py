@@ -158,12 +158,12 @@ def temperature_of(likely: FloatArray, own: IntArray, released: Released, *, lea
     return best
 
 
-def class_totals(released: Released) -> tuple[FloatArray, float] | None:
+def class_sizes(released: Released) -> tuple[FloatArray, float] | None:
     """What the sums of features say of the sizes of the classes, (classes,), and its noise; None without sums."""
     moments = released.moments
     if moments is None or not isinstance(moments.directions, MomentMap):
         return None
-    return moments.totals, moments.sigma
+    return moments.sizes, moments.sigma / moments.directions.constant
 
 
 def class_shares(released: Released) -> FloatArray:
@@ -172,7 +172,7 @@ def class_shares(released: Released) -> FloatArray:
     A class that the noise hides gets the share of half a standard deviation of it.
     """
     of_counts = released.counts.sum(axis=0), float(released.sigma2 or 1.0) * len(released.counts) ** 0.5
-    totals, noise = class_totals(released) or of_counts
+    totals, noise = class_sizes(released) or of_counts
     known = np.maximum(totals, noise / 2)
     return known / known.sum()
 

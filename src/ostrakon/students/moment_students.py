@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.features.cells import PairMap
 from ostrakon.features.labels import LabelMap
-from ostrakon.features.moments import MomentMap
+from ostrakon.features.moments import MomentMap, shared_steps
 from ostrakon.features.sums import SumMap
 from ostrakon.validation import InvalidInput, positive
+from ostrakon.votes import STEPS
 
 FloatArray = NDArray[np.float64]
 
@@ -40,12 +41,13 @@ class ReleasedMoments:
     directions: MomentMap | PairMap | SumMap | LabelMap
 
     @property
-    def totals(self) -> FloatArray:
-        """The noisy sums of the constant of a `MomentMap`, (classes,): they are in proportion to the classes' sizes."""
+    def sizes(self) -> FloatArray:
+        """What the noisy sums of the constant of a `MomentMap` say of how many records each class has, (classes,)."""
         assert isinstance(self.directions, MomentMap)
+        steps = np.array([round(self.directions.constant * STEPS)])
         classes = self.directions.classes
-        shared = 0.0 if classes is None else self.records * self.directions.constant / classes
-        return self.sums[0] + shared
+        shared = 0 if classes is None else int(shared_steps(steps, classes)[0])
+        return (self.sums[0] + self.records * shared / STEPS) / self.directions.constant
 
 
 class MomentLogistic(ClassifierMixin, BaseEstimator):

@@ -97,9 +97,11 @@ class Selection:
     From released numbers alone, so it may be published; it carries their noise and may even exceed 1. held: what the
     chosen one (or the quicker one tried in its place) said where it was held out; None where it was not tried. likely:
     its probabilities of public rows there, (rows, classes), NaN of rows that were not held out; None if it was not
-    tried or gives none. own: the cell of each row, of labels the answer that it got, -1 for none. totals: what released
-    sums say of the sizes of the classes, and their noise; None without sums. released: what it was fitted on; None
-    where nothing was held out. how: why it was kept, in words, where neither its agreement nor the operator decided.
+    tried or gives none. own: the cell of each row, of labels the answer that it got, -1 for none. cells: the cells of
+    noisy counts; None of labels. by_class: `held` with the labels that the student gives for its objective, all cells
+    in order; None unless all were held out. sizes: what released sums say of the sizes of the classes, and their noise;
+    None without sums. released: what it was fitted on; None where nothing was held out. how: why it was kept, in words,
+    where neither its agreement nor the operator decided.
     """
 
     chosen: Candidate
@@ -108,7 +110,9 @@ class Selection:
     held: HeldOut | None = None
     likely: FloatArray | None = None
     own: IntArray | None = None
-    totals: tuple[FloatArray, float] | None = None
+    cells: Cells | None = None
+    by_class: HeldOut | None = None
+    sizes: tuple[FloatArray, float] | None = None
     released: Released | None = None
     how: str = ""
 
@@ -175,13 +179,17 @@ def select(
     if parts and agreement[best] < 1 / released.counts.shape[1]:
         chosen = next((candidate for candidate in able if candidate.fallback), chosen)
     student = taught(chosen, chosen.student, X if chosen.takes_rows else features, released)
+    held = _held(released, parts, said[chosen.name], len(candidates)) if parts else None
+    likely = trials.beliefs.get(chosen.name) if parts else None
     return Selection(
         chosen=chosen,
         student=student,
         agreement=agreement if parts and not alone else {},
-        held=_held(released, parts, said[chosen.name], len(candidates)) if parts else None,
-        likely=trials.beliefs.get(chosen.name) if parts else None,
+        held=held,
+        likely=likely,
         own=own,
+        cells=cells,
+        by_class=_by_class(held, cells, likely),
         released=released if parts else None,
     )
 
@@ -205,7 +213,7 @@ def _tried(
     features: NDArray[np.float32],
     released: Released,
     parts: list[IntArray],
-    cells: _Cells | None,
+    cells: Cells | None,
 ) -> _Trials:
     """Every candidate, taught without one part after the other; those that fall behind are left out early.
 
@@ -265,7 +273,9 @@ def _score(released: Released, parts: list[IntArray], said: list[IntArray]) -> f
 
 
 def _held(released: Released, parts: list[IntArray], said: list[IntArray], students: int) -> HeldOut:
-    together, counted = np.concatenate(parts), np.concatenate(said, axis=1)
+    together = np.concatenate(parts)
+    order = np.argsort(together)
+    together, counted = together[order], np.concatenate(said, axis=1)[:, order]
     return HeldOut(
         counts=released.counts[together],
         said=counted[:2],
@@ -275,6 +285,13 @@ def _held(released: Released, parts: list[IntArray], said: list[IntArray], stude
         of_queries=counted[2] if len(counted) > 2 else None,
         students=students,
     )
+
+
+def _by_class(held: HeldOut | None, cells: Cells | None, likely: FloatArray | None) -> HeldOut | None:
+    """All cells that were held out, with what students believe there; None unless these are all that there are."""
+    if held is None or cells is None or not held.complete:
+        return None
+    return held if likely is None else replace(held, beliefs=cells.mean(likely))
 
 
 def _shares(said: IntArray) -> FloatArray:
@@ -307,7 +324,7 @@ def _parts(queries: int, *, folds: int, tried: int | None, seed: int) -> list[In
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Cells:
+class Cells:
     """The cell of every public row, and in which of two random halves of the cell the row is; queries are in the first.
 
     query: whether a row is the query of its cell.
@@ -317,8 +334,22 @@ class _Cells:
     half: IntArray
     query: NDArray[np.bool_]
 
+    def counted(self, labels: IntArray, classes: int, *, rows: Any = slice(None)) -> IntArray:
+        """Rows by label, (3, cells, classes): in each half of a cell and, third, the query. rows: those of `labels`."""
+        own, query = self.own[rows], self.query[rows]
+        found = np.zeros((3, int(self.own.max()) + 1, classes), np.int64)
+        np.add.at(found, (self.half[rows], own, labels), 1)
+        found[2, own[query], labels[query]] = 1
+        return found
 
-def _cells(features: NDArray[np.float32], queries: IntArray, *, seed: int) -> _Cells:
+    def mean(self, values: FloatArray) -> FloatArray:
+        """The mean of values of rows, (rows, columns), in each cell, (cells, columns)."""
+        totals = np.zeros((int(self.own.max()) + 1, values.shape[1]))
+        np.add.at(totals, self.own, values)
+        return totals / np.bincount(self.own)[:, None]
+
+
+def _cells(features: NDArray[np.float32], queries: IntArray, *, seed: int) -> Cells:
     # A tie may put a representative into another cell: it learns or is held out as its query is.
     own = cell_of(features, features[queries])
     own[queries] = np.arange(len(queries))
@@ -330,7 +361,7 @@ def _cells(features: NDArray[np.float32], queries: IntArray, *, seed: int) -> _C
     half[queries] = 0
     query = np.zeros(len(own), bool)
     query[queries] = True
-    return _Cells(own=own, half=half, query=query)
+    return Cells(own=own, half=half, query=query)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -346,12 +377,10 @@ class _HeldOutPart:
     left: Released
     kept: IntArray | None
     hidden: IntArray
-    cells: _Cells | None
+    cells: Cells | None
 
     @classmethod
-    def of(
-        cls, part: IntArray, released: Released, features: NDArray[np.float32], cells: _Cells | None
-    ) -> _HeldOutPart:
+    def of(cls, part: IntArray, released: Released, features: NDArray[np.float32], cells: Cells | None) -> _HeldOutPart:
         rest = np.setdiff1d(np.arange(len(released.queries)), part)
         queries, kept, hidden = released.queries[rest], None, released.queries[part]
         if cells is not None:
@@ -381,14 +410,11 @@ class _HeldOutPart:
 
     def _counted(self, predicted: IntArray) -> IntArray:
         """(halves, queries, classes): rows by predicted class; of cells in both halves and, third, of their queries."""
-        cells, rows = self.cells, self.hidden
-        found = np.zeros((2 if cells is None else 3, *self.released.counts.shape), np.int64)
-        if cells is None:
-            found[0, self.part, predicted] = 1
-        else:
-            np.add.at(found, (cells.half[rows], cells.own[rows], predicted), 1)
-            own = cells.query[rows]
-            found[2, cells.own[rows][own], predicted[own]] = 1
+        if self.cells is not None:
+            classes = self.released.counts.shape[1]
+            return self.cells.counted(predicted, classes, rows=self.hidden)[:, self.part]
+        found = np.zeros((2, *self.released.counts.shape), np.int64)
+        found[0, self.part, predicted] = 1
         return found[:, self.part]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ostrakon.accounting.estimates import NO_BETTER, UNDECIDED, Agreement, Of
+from ostrakon.accounting.estimates import NO_BETTER, UNDECIDED, Agreement, Of, Recall
 from ostrakon.features.cells import CellFeatures
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
@@ -26,6 +26,7 @@ from ostrakon.students.agreement_estimate import (
     with_private_labels,
     with_released_answers,
 )
+from ostrakon.students.recall_estimate import ClassSizes, recalls
 from ostrakon.students.selection import Selection
 from ostrakon.votes import IntArray
 
@@ -33,6 +34,8 @@ FEWEST_QUERIES = 50
 """Smallest number of cells with an estimate. With fewer, students trained without a fifth of them are worse than the
 final one, and if not all are held out, a class may have much more or less than its share."""
 
+MOST_RECALLS = 20
+"""Classes up to which the recall of each is estimated: with more of them, ranges that hold together are wide."""
 STUDENT_WARNINGS = ("Warning: the student ", NO_BETTER, UNDECIDED)
 """How the sentences of `_warnings` begin."""
 _CLEAR = 2.0
@@ -53,7 +56,7 @@ def judged(
     unit: Unit,
     protects: Protects,
     counted: bool = True,
-) -> tuple[tuple[Agreement, ...], tuple[str, ...]]:
+) -> tuple[tuple[Agreement | Recall, ...], tuple[str, ...]]:
     """What a statement says of how good the student is: estimates, and warnings. Nothing of a quantity, and no
     estimate if rows may have several labels.
 
@@ -64,9 +67,11 @@ def judged(
     said = np.asarray(selection.student.predict(learning.rows(selection.chosen)))
     if plan.target == "labels":
         return (), _one_answer(said, list(labels))
-    estimates = _estimates(plan, answers, selection, said=said, unit=unit, protects=protects, counted=counted)
+    shared: dict[str, Any] = {"said": said, "unit": unit, "protects": protects, "counted": counted}
+    estimates = _estimates(plan, answers, selection, **shared)
+    by_class = _recalls(plan, answers, selection, labels=list(labels), **shared)
     of_warnings: dict[str, Any] = {"said": said, "labels": list(labels), "estimated": bool(estimates)}
-    return estimates, _warnings(plan, answers, selection, learning, **of_warnings)
+    return (*estimates, *by_class), _warnings(plan, answers, selection, learning, **of_warnings)
 
 
 def _estimates(
@@ -100,6 +105,34 @@ def _estimates(
         noise: Any = {"sigma2": _sigma2(answers), "votes": votes, "counted": what}
         student, majority = (with_private_labels(cells, of=of, **noise) for cells, of in judged)
     return () if student is None or majority is None else (replace(student, of="student"), majority)
+
+
+def _recalls(
+    plan: Plan,
+    answers: Answers,
+    selection: Selection,
+    *,
+    said: IntArray,
+    labels: list[str],
+    unit: Unit,
+    protects: Protects,
+    counted: bool,
+) -> tuple[Recall, ...]:
+    """The recall of every class and the balanced accuracy, where noisy counts of enough cells were held out.
+
+    Nothing where the student says one class alone, or there are too many classes to name.
+    """
+    tested, cells = selection.by_class, selection.cells
+    if tested is None or cells is None or plan.trained or len(tested.counts) < FEWEST_QUERIES:
+        return ()
+    if len(labels) > MOST_RECALLS or len(np.unique(said)) == 1:
+        return ()
+    what = counted_in_words(plan, unit=unit, protects=protects, counted=counted)[1]
+    # Users may speak in several cells, or be of another class there.
+    known = selection.sizes if unit == "record" and counted and not plan.levels else None
+    sizes = None if known is None else ClassSizes(sizes=known[0], sigma=known[1])
+    given: Any = {"sigma2": _sigma2(answers), "labels": labels, "counted": what, "sizes": sizes}
+    return recalls(tested, cells.counted(said, len(labels)), **given)
 
 
 def _warnings(
@@ -165,8 +198,8 @@ def _class_votes(answers: Answers, selection: Selection, classes: int) -> tuple[
     if answers.counts is None:
         answered = answers.taught[answers.taught != NO_ANSWER]
         return np.bincount(answered, minlength=classes).astype(np.float64), 0.0, "answers"
-    if selection.totals is not None:
-        return *selection.totals, "sums"
+    if selection.sizes is not None:
+        return *selection.sizes, "sums"
     return answers.counts.sum(axis=0), _sigma2(answers) * len(answers.counts) ** 0.5, "counts"
 
 

@@ -12,12 +12,14 @@ from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.votes import moment_map
+from ostrakon.students.agreement_estimate import HeldOut
 from ostrakon.students.calibration import (
     CalibratedStudent,
     agreeing_offsets,
     class_shares,
-    class_totals,
+    class_sizes,
     temperature_of,
+    tempered,
 )
 from ostrakon.students.moment_students import ReleasedMoments
 from ostrakon.students.selection import Released, Selection, select
@@ -41,7 +43,7 @@ def selected(learning: Learning, released: Released, *, classes: int) -> Selecti
         tried=1 if learning.sees_images and any(candidate.takes_rows for candidate in candidates) else None,
         seed=learning.seed,
     )
-    return calibrated(replace(selection, totals=class_totals(released)), released, learning)
+    return calibrated(replace(selection, sizes=class_sizes(released)), released, learning)
 
 
 def calibrated(selection: Selection, released: Released, learning: Learning) -> Selection:
@@ -49,7 +51,7 @@ def calibrated(selection: Selection, released: Released, learning: Learning) -> 
 
     Probabilities change if a temperature is clearly better than none on the rows that were held out; where every
     class is to count the same, or probabilities matter, they also agree with the shares of the classes. What was held
-    out says nothing of balanced decisions or of medians, so it is dropped.
+    out then has the labels that follow from the probabilities there.
     """
     student, likely, own = selection.student, selection.likely, selection.own
     if not hasattr(student, "predict_proba"):
@@ -70,8 +72,19 @@ def calibrated(selection: Selection, released: Released, learning: Learning) -> 
     if temperature == 1.0 and learning.objective == ACCURACY:
         return selection
     with_other = CalibratedStudent(student, temperature, offsets, weights, ordered=ordered)
-    own_labels = weights is None and not ordered
-    return replace(selection, student=with_other, held=selection.held if own_labels else None)
+    if weights is None and not ordered:
+        return replace(selection, student=with_other)
+    return replace(selection, student=with_other, held=None, by_class=_decided(selection, with_other))
+
+
+def _decided(selection: Selection, student: CalibratedStudent) -> HeldOut | None:
+    """What was held out with the labels that `student` gives to the probabilities there; None where rows lack them."""
+    tested, likely, cells = selection.by_class, selection.likely, selection.cells
+    if tested is None or likely is None or cells is None or len(student.offsets) != likely.shape[1]:
+        return None
+    likely = tempered(likely, student.temperature, student.offsets)
+    counted = cells.counted(student.decided(likely), likely.shape[1])
+    return replace(tested, said=counted[:2], of_queries=counted[2], beliefs=cells.mean(likely))
 
 
 def released_counts(
