@@ -112,6 +112,8 @@ def test_anything_else_is_refused_in_one_sentence(release, tmp_path):
         "never-heard-of": {"public": public, "student": "never-heard-of"},
         "objective must be one of": {"public": public, "objective": "recall"},
     }
+    with pytest.raises(InvalidInput, match=r"run; .*run/release is one"):
+        ostrakon.refit(release.parent, out=tmp_path / "new", public=public)
     for sentence, given in cases.items():
         with pytest.raises(InvalidInput, match=sentence) as refused:
             ostrakon.refit(release, **{"out": tmp_path / "new", **given})

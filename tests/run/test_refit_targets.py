@@ -115,6 +115,7 @@ def test_another_student_adds_nothing(releases, tmp_path, name, student):
     [
         ("quantity", {"student": "ridge"}, "if the target is a quantity, got 'ridge'"),
         ("quantity", {"student": "self-training"}, "if the target is a quantity, got 'self-training'"),
+        ("quantity", {"student": "lenet"}, "if the target is a quantity, got 'lenet'"),
         ("quantity", {"student": "moments"}, "student must be auto, sums, soft-vote, additive, label-spreading"),
         ("quantity", {"objective": "balanced"}, "objective must be accuracy if the target is a quantity"),
         ("votes", {"student": "cnn"}, "if rows have several labels, got 'cnn'"),

@@ -129,7 +129,7 @@ def test_a_class_that_the_sums_show_is_not_called_hidden():
     assert abs(float(re.findall(r"about ([0-9.]+)% of such cases", remark)[0]) / 100 - one.mean()) < 0.03
 
 
-def test_a_class_that_is_hardly_ever_predicted_is_named():
+def test_a_class_that_is_predicted_far_too_seldom_or_too_often_is_named():
     class Rarely(DummyClassifier):
         """Says 1 where the first column is largest, of a share of the rows."""
 
@@ -145,6 +145,15 @@ def test_a_class_that_is_hardly_ever_predicted_is_named():
     class Often(Rarely):
         share = 0.2
 
+    class TooOften(Rarely):
+        share = 0.9
+
+    rare = (X[:, 0] > 1.0).astype(int)
+    said = fitted(TooOften(), y=rare, representation="raw", mechanism=MomentGNMax(sigma2=2)).statement_.remarks
+    (many,) = (one for one in said if "most of these predictions are wrong" in one)
+    assert many.startswith("Warning: the student predicts '1' for 90.0% of the public rows, although the released sums")
+    assert abs(float(re.findall(r"about ([0-9.]+)% of such cases", many)[0]) / 100 - rare.mean()) < 0.03
+    assert not any("predictions are wrong" in one for one in fitted(Often(), representation="raw").statement_.remarks)
     (remark,) = (one for one in fitted(Rarely(), representation="raw").statement_.remarks if "Warning" in one)
     assert remark.startswith("Warning: the student predicts '1' for 1.0% of the public rows, although the released ")
     assert "it misses most of them" in remark

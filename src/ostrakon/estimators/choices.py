@@ -204,6 +204,7 @@ def require_student(choice: Any, *, target: str, sums: bool) -> None:
     able = not (
         isinstance(student, GaussianProcessStudent | MomentLogistic | MomentVote)
         or hasattr(student, "exported_network")
+        or type(getattr(student, "estimator", None)).__module__.startswith("ostrakon.teachers")
     )
     if target == "quantity":
         able = able and _believes_counts(student)

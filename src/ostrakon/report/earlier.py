@@ -47,7 +47,9 @@ def read_release(folder: Path) -> EarlierRelease:
     refitted.
     """
     if not folder.is_dir() or not (folder / MANIFEST).is_file():
-        raise InvalidInput(f"release must be the folder of a finished release, got {folder}.")
+        inner = folder / "release"
+        instead = f"; {inner} is one" if (inner / MANIFEST).is_file() else ""
+        raise InvalidInput(f"release must be the folder of a finished release, got {folder}{instead}.")
     is_finished(folder)
     content = read_statement(folder)
     if not (folder / REFIT).is_file():

@@ -106,8 +106,6 @@ def refit_student(release: EarlierRelease, public: Any, *, student: Any, objecti
         raise InvalidInput(
             f"objective must be {ACCURACY} or {ORDERED} if only labels were released, got {objective!r}."
         )
-    if not is_auto(student):
-        require_exportable(make_student(student))
     try:
         return _refitted(release, statement_from(release.statement), public, student=student, objective=objective)
     except (KeyError, TypeError, AttributeError) as error:
@@ -133,9 +131,7 @@ def _refitted(
     view = view_of(X_public, choice, seed=recipe["seed"])
     plan = _plan(release, statement)
     answers = _answers(release, statement, plan)
-    require_learnable(student, objective, target=plan.target, sums=release.moments is not None)
-    if objective == ORDERED:
-        require_order(statement.classes, statement.tuned.get("classes", ""))
+    _require_able(release, statement, plan, student=student, objective=objective)
     queries = np.arange(len(release.asked)) if domain is not None else np.array(release.asked, np.int64)
     if len(queries) and not (queries.min() >= 0 and queries.max() < len(view.public)):
         raise InvalidInput(f"The release asks about public rows that do not exist: there are {len(view.public)}.")
@@ -173,6 +169,17 @@ def _refitted(
         recipe={name: recipe[name] for name in _RECIPE if name in recipe},
         sample=None if domain is not None else learning.sample(),
     )
+
+
+def _require_able(
+    release: EarlierRelease, statement: RestoredStatement, plan: Plan, *, student: Any, objective: str
+) -> None:
+    """Refuse a student that cannot learn from the release or be released, and an objective that does not fit."""
+    require_learnable(student, objective, target=plan.target, sums=release.moments is not None)
+    if not is_auto(student):
+        require_exportable(make_student(student))
+    if objective == ORDERED:
+        require_order(statement.classes, statement.tuned.get("classes", ""))
 
 
 def _restated(

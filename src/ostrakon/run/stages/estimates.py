@@ -12,7 +12,7 @@ from ostrakon.accounting.estimates import NO_BETTER, UNDECIDED, Agreement, Of, R
 from ostrakon.features.cells import CellFeatures
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
-from ostrakon.options.options import ACCURACY
+from ostrakon.options.options import ACCURACY, BALANCED
 from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
@@ -42,6 +42,8 @@ _CLEAR = 2.0
 """Standard deviations of the noise on the votes of a class from which on they show it."""
 _FEW = 0.1
 """A student that predicts a class for less than this share of what the released numbers show misses most of them."""
+_MANY = 3.0
+"""A student that predicts a class for more than this multiple of what the released numbers show is mostly wrong."""
 _NAMED = 5
 """Classes that a warning names."""
 
@@ -153,6 +155,7 @@ def _warnings(
     missed = (
         *_never_predicted(answers, selection, learning, np.flatnonzero(predicted == 0), labels),
         *_hardly_predicted(answers, selection, learning, predicted, labels),
+        *_predicted_too_often(answers, selection, learning, predicted, labels),
     )
     if np.count_nonzero(predicted) == 1:
         one = f"Warning: the student predicts {labels[int(said[0])]!r} for every {_row(learning)}."
@@ -241,6 +244,30 @@ def _hardly_predicted(
         f"Warning: the student predicts {_named(few, labels)} for {given[few].sum():.1%} of the public rows, although "
         f"the released {what} show about {share:.1%} of such cases: it misses most of them."
         f"{_balanced(answers, learning)}",
+    )
+
+
+def _predicted_too_often(
+    answers: Answers, selection: Selection, learning: Learning, predicted: IntArray, labels: list[str]
+) -> tuple[str, ...]:
+    """A sentence on classes of far more public rows than noisy counts or sums show; else nothing.
+
+    Where every class is to count the same, rare ones are predicted more often than they are there.
+    """
+    if answers.counts is None or _described(learning) or learning.objective == BALANCED:
+        return ()
+    votes, noise, what = _class_votes(answers, selection, len(labels))
+    shown = np.maximum(votes + _CLEAR * noise, 0) / max(float(votes.sum()), 1e-12)
+    # Of few rows chance alone may be the reason.
+    given = (predicted - _CLEAR * np.sqrt(predicted)) / predicted.sum()
+    many = np.flatnonzero(given > _MANY * shown)
+    if not len(many) or votes.sum() <= 0:
+        return ()
+    share, rows = max(float(votes[many].sum() / votes.sum()), 0.0), predicted[many].sum() / predicted.sum()
+    return (
+        f"Warning: the student predicts {_named(many, labels)} for {rows:.1%} of the public rows, although the "
+        f"released {what} show about {share:.1%} of such cases: most of these predictions are wrong, if public rows "
+        "are like private ones.",
     )
 
 
