@@ -27,6 +27,8 @@ class LabelsGNMax(MomentGNMax):
         r, the number of queries that a teacher may vote on. Every teacher contributes once to the sums.
     moments : float, default 0.8
         Share of the cost (of mu squared) that pays for the sums; strictly between 0 and 1.
+    centred_classes : None
+        Sums by class alone are centred.
 
     Raises
     ------

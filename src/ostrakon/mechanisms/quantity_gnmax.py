@@ -34,6 +34,8 @@ class QuantityGNMax(MomentGNMax):
         Share of the cost (of mu squared) that pays for the sums with features; strictly between 0 and 1.
     errors : float, default 0
         Share of the cost that pays for counts of errors; at least 0, and with `moments` below 1. 0: none are released.
+    centred_classes : None
+        Sums by class alone are centred.
 
     Raises
     ------
