@@ -263,7 +263,7 @@ def tell(lines: list[dict[str, str]]) -> None:
         for (epsilon, way), found in small.items():
             mean, difference, error = np.array(found).T
             together = _told(float(difference.mean()), float(np.sqrt(np.square(error).sum())) / len(found))
-            print(f"{len(found)} sets of several runs, epsilon {epsilon}: mean {mean.mean():.1f}, {together} to {way}")
+            print(f"{len(found)} sets of several runs at {epsilon}: {mean.mean():.1f}, {together} ahead of {way}")
 
 
 def draw(lines: list[dict[str, str]]) -> None:

@@ -80,9 +80,9 @@ class _Torch:
             return torch.softmax(self.model(torch.tensor(X, dtype=torch.float32)), dim=1).numpy()
 
 
-BINS, COLUMNS, ROUNDS, DRAWN, OF_CHOICE = 8, 24, 1, 10_000, 0.1
+BINS, COLUMNS, ROUNDS, DRAWN, OF_CHOICE = 8, 24, 16, 10_000, 0.1
 """Of AIM: bins of a column at its public quantiles; columns at most, those of largest public variance; rounds for each
-column (its authors take 16); synthetic rows that stand for the model where pairs are compared; share of the cost for
+column, as its authors take; synthetic rows that stand for the model where pairs are compared; share of the cost for
 choosing pairs."""
 
 
