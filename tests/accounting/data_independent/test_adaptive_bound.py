@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,6 +68,16 @@ def test_between_one_fixed_adversary_and_the_goal(
     assert floor(found.epsilon) <= 1e-5
     # An epsilon that is 2% smaller is refuted by this one adversary.
     assert floor(0.98 * found.epsilon) > 1e-5
+
+
+@pytest.mark.slow
+def test_two_thousand_queries_of_ten_classes_have_an_adaptive_price() -> None:
+    mechanism = GNMax(sigma2=100)
+    sizes: dict[str, Any] = {"queries": 2000, "delta": 1e-5, "teachers": 250, "classes": 10}
+    plain, found = (worst_case(mechanism, **sizes, adaptive=adaptive).epsilon for adaptive in (False, True))
+    assert found < 0.95 * plain
+    p, q = (law_of(mechanism, [n, 250 - n, *[0] * 8]) for n in (125, 124))
+    assert fixed_delta(p, q, 2000, found) <= 1e-5 < fixed_delta(p, q, 2000, 0.88 * found)
 
 
 def test_many_teachers_keep_few_pairs_and_almost_the_exact_price() -> None:

@@ -70,6 +70,9 @@ ORDERS: FloatArray = np.concatenate([np.arange(1.25, 4, 0.25), np.geomspace(4, 4
 _COARSEST = 8.0
 """The largest factor by which the grid may be coarser."""
 
+_LONGEST = 4.0
+"""How much more than the most work a run may take whose grid would otherwise be coarser still."""
+
 
 def two_class_family(mechanism: Mechanism, *, teachers: int) -> Family | None:
     """Every pair of neighbouring votes of two classes without abstentions, from the mechanism's own outcome law.
@@ -122,8 +125,9 @@ def grid_for(*, queries: int, outcomes: float, epsilon: float, delta: float, eff
     coarser = max(
         1.0 if work > _LITTLE_WORK else max(1 / 3, math.sqrt(work / _LITTLE_WORK)), work / _MOST_WORK / effort
     )
-    if coarser > _COARSEST:
+    if coarser > _COARSEST * _LONGEST:
         return None
+    coarser = min(coarser, _COARSEST)
     return Grid(step=step * coarser, count=max(8, math.ceil(length / step / coarser)))
 
 
