@@ -109,7 +109,9 @@ def _labels_alone(mechanism: Mechanism) -> bool:
     return not (tied or other or not mechanism.releasable)
 
 
-def grid_for(*, queries: int, outcomes: float, epsilon: float, delta: float, effort: int = 1) -> Grid | None:
+def grid_for(
+    *, queries: int, outcomes: float, epsilon: float, delta: float, effort: int = 1, longer: float = _LONGEST
+) -> Grid | None:  # fmt: skip
     """A grid for the price of a run that is known to be (epsilon, delta)-DP; None if it would take too long.
 
     Every grid gives an upper bound. A step moves the logarithm of y by about epsilon / sqrt(2 ln(1/delta) queries), and
@@ -125,7 +127,7 @@ def grid_for(*, queries: int, outcomes: float, epsilon: float, delta: float, eff
     coarser = max(
         1.0 if work > _LITTLE_WORK else max(1 / 3, math.sqrt(work / _LITTLE_WORK)), work / _MOST_WORK / effort
     )
-    if coarser > _COARSEST * _LONGEST:
+    if coarser > _COARSEST * longer:
         return None
     coarser = min(coarser, _COARSEST)
     return Grid(step=step * coarser, count=max(8, math.ceil(length / step / coarser)))
@@ -205,17 +207,17 @@ def adaptive_profile(
     With a cap, checks and labels are composed apart: S^queries T^answers V_0. Source: docs/adaptive.md.
     """
     sizes: dict[str, Any] = {"queries": queries, "answers": answers, "teachers": teachers, "classes": classes}
-    forms = adaptive_steps(mechanism, **sizes, abstentions=abstentions, capped=capped, effort=effort)
-    for steps in forms:
-        labels = steps[-1]
-        known = epsilon
-        if labels.family is not None:
-            known = min(
-                known, Curve(ORDERS, renyi_costs(labels.family, ORDERS, steps=labels.queries)).epsilon(delta=delta)[0]
-            )
-        grid = grid_for(queries=labels.queries, outcomes=labels.outcomes, epsilon=known, delta=delta, effort=effort)
-        if grid is not None:
-            return compose_steps(steps, grid)
+    # A form that needs no more than the work of a plan is closer than one on the coarsest grid.
+    for longer in (1.0, _LONGEST):
+        for steps in adaptive_steps(mechanism, **sizes, abstentions=abstentions, capped=capped, effort=effort):
+            labels, known = steps[-1], epsilon
+            if labels.family is not None:
+                curve = Curve(ORDERS, renyi_costs(labels.family, ORDERS, steps=labels.queries))
+                known = min(known, curve.epsilon(delta=delta)[0])
+            work: dict[str, Any] = {"queries": labels.queries, "outcomes": labels.outcomes, "effort": effort}
+            grid = grid_for(**work, epsilon=known, delta=delta, longer=longer)
+            if grid is not None:
+                return compose_steps(steps, grid)
     return None
 
 
