@@ -8,6 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, minmax_scale
 
 import ostrakon
 import ostrakon.run.steps as steps
@@ -83,7 +87,22 @@ def test_a_run_without_counts_of_errors_has_no_intervals():
         model.predict_interval(X)
 
 
-@pytest.mark.parametrize("student", ["auto", "soft-vote", "logistic", "additive"])
+class Ranked(LogisticRegression):
+    """A student that looks at the rows beside a row."""
+
+    def predict_proba(self, X):
+        return super().predict_proba(minmax_scale(X))
+
+
+RANKED = make_pipeline(FunctionTransformer(minmax_scale), LogisticRegression(C=100))
+
+
+@pytest.mark.filterwarnings("ignore:It can be used here", "ignore:Since Pipeline")
+@pytest.mark.parametrize(
+    "student",
+    ["auto", "soft-vote", "logistic", "additive", Ranked(C=100), CalibratedClassifierCV(RANKED, ensemble=False)],
+    ids=str,
+)
 def test_one_record_moves_two_counts_of_errors_by_one_vote(student, monkeypatch):
     """All other records say the same, to the last bit, whatever becomes of one: the student is fixed."""
     asked = []
@@ -99,6 +118,7 @@ def test_one_record_moves_two_counts_of_errors_by_one_vote(student, monkeypatch)
         other[number], given[number] = -9.0, STEPS - given[number]
         moved = collect(plan, Rows(X=other, y=given), estimates, options).counts - before.counts
         assert np.square(moved).sum() in (0, 2 * STEPS**2)
+    assert estimates.rows == (768 if isinstance(student, str) else 1)
     # Rows in another order, and so in other blocks.
     order = np.random.default_rng(0).permutation(900)
     again = collect(plan, Rows(X=private.X[order], y=private.y[order]), estimates, options)
@@ -196,12 +216,16 @@ def test_the_ledger_knows_the_counts_of_errors(run, tmp_path):
     errors, manifest = release / "noisy_errors.csv", release / "manifest.json"
     lines = errors.read_text().splitlines()
     edge, noisy = lines[1].split(",")
-    errors.write_text("\n".join([lines[0], f"{edge},{float(noisy) + 1}", *lines[2:]]) + "\n")
     content = json.loads(manifest.read_text())
-    content["files"]["noisy_errors.csv"] = sha256(errors.read_bytes())
-    manifest.write_text(json.dumps(content))
-    with pytest.raises(InvalidInput, match=r"No run in .* has drawn the numbers"):
-        find_recorded(release, Ledger(url))
+    for changed, refusal in (
+        (f"{edge},{float(noisy) + 1}", "No run in .* has drawn the numbers"),
+        (f"{2 * float(edge):.10g},{noisy}", "The bins of noisy_errors.csv are not those of the statement"),
+    ):
+        errors.write_text("\n".join([lines[0], changed, *lines[2:]]) + "\n")
+        content["files"]["noisy_errors.csv"] = sha256(errors.read_bytes())
+        manifest.write_text(json.dumps(content))
+        with pytest.raises(InvalidInput, match=refusal):
+            find_recorded(release, Ledger(url))
 
 
 def test_a_resumed_run_draws_nothing_again_and_counts_nothing_again(files, run, monkeypatch):

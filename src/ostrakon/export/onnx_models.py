@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.ensemble import VotingClassifier
 from sklearn.svm import SVC
 
+from ostrakon.export import onnx_features
 from ostrakon.export.onnx_features import ImageRows, TableRows, represented, transformed
 from ostrakon.export.onnx_formulas import (
     dense_network,
@@ -63,15 +64,18 @@ def has_writer(model: Any) -> bool:
     """
     if isinstance(model, SVC) and (model.probability is True or model.break_ties):
         raise InvalidInput("A released SVC must have probability=False and break_ties=False.")
-    inner = [getattr(model, name) for name in ("estimator", "model", "other") if getattr(model, name, None) is not None]
+    inner = [part for part in model.get_params(deep=False).values() if hasattr(part, "predict")]
     if isinstance(model, VotingClassifier):
         if model.voting != "soft":
             return False
         inner = [member for _, member in model.estimators]
     steps = getattr(model, "steps", None)
     if steps is not None:
-        inner = [steps[-1][1]]
-    return _writer(model) is not None and all(has_writer(one) for one in inner if hasattr(one, "fit"))
+        *before, (_, last) = steps
+        if not all(step in (None, "passthrough") or onnx_features.has_writer(step) for _, step in before):
+            return False
+        inner = [last]
+    return _writer(model) is not None and all(has_writer(one) for one in inner)
 
 
 def _writer(model: Any) -> Callable[[Graph, Any, Any], Answer] | None:

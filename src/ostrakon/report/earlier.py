@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ostrakon.data.checksummed import sha256
 from ostrakon.data.files import write_json
+from ostrakon.data.quantity import Quantity
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.manifest import MANIFEST, is_finished
@@ -18,6 +19,7 @@ from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_ERRORS, NOISY
 from ostrakon.report.statement_file import read_statement
 from ostrakon.run.refit import EarlierRelease
 from ostrakon.run.steps import FinishedRun
+from ostrakon.students.prediction_intervals import edges_of
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray
 
@@ -107,6 +109,11 @@ def answers_of_file(path: Path, content: Mapping[str, Any]) -> tuple[list[str], 
         return asked, taught, taught
     by_teachers = np.array([row[2] == "teachers" for row in rows], bool)
     return asked, np.where(by_teachers, taught, NO_ANSWER), taught
+
+
+def bins_of_errors(quantity: Quantity, *, units: int, noise: float) -> list[str]:
+    """The first column of a table of noisy counts of errors: the largest error of every bin."""
+    return [f"{edge:.10g}" for edge in (quantity.high - quantity.low) * edges_of(units, noise)]
 
 
 def table_of_file(path: Path) -> tuple[list[str], NDArray[np.float64]]:

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from ostrakon.data.checksummed import sha256
+from ostrakon.data.quantity import Quantity
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.ledger.state import History, Spend
-from ostrakon.report.earlier import answers_of_file, table_of_file
+from ostrakon.mechanisms.registry import build
+from ostrakon.report.earlier import answers_of_file, bins_of_errors, table_of_file
 from ostrakon.report.manifest import MANIFEST, is_finished
 from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_ERRORS, NOISY_MOMENTS
 from ostrakon.report.statement_file import FILE, read_statement
@@ -103,17 +105,30 @@ def _drawn(folder: Path, content: dict[str, Any]) -> tuple[Answers, str]:
     """Read the numbers of a release, and name them."""
     try:
         tables = {
-            name: table_of_file(folder / name)[1] if (folder / name).is_file() else None
+            name: table_of_file(folder / name) if (folder / name).is_file() else None
             for name in (NOISY_COUNTS, NOISY_MOMENTS, NOISY_ERRORS)
         }
-        counts, moments, errors = tables.values()
+        counts, moments, errors = (None if table is None else table[1] for table in tables.values())
         labels = answers_of_file(folder / LABELS, content)[1] if counts is None else counts.argmax(axis=1)
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, csv.Error) as error:
         raise InvalidInput(f"The answers in {folder} cannot be read ({error!r}).") from None
+    of_errors = tables[NOISY_ERRORS]
+    if of_errors is not None and of_errors[0] != _bins_stated(content):
+        raise InvalidInput(f"The bins of {NOISY_ERRORS} are not those of the statement in {folder}.")
     names = [name for name, table in tables.items() if table is not None]
     compared = f"numbers of {' and '.join(names)}" if names else f"labels of {LABELS}"
     released: Any = {"counts": counts, "moments": moments, "errors": errors}
     return Answers(labels=labels, taught=labels, rounds=(), secure=True, **released), compared
+
+
+def _bins_stated(content: dict[str, Any]) -> list[str] | None:
+    """The bins of errors that follow from a statement; None if it states none."""
+    try:
+        first, quantity = content["rounds"][0], Quantity(**content["quantity"])
+        noise = build(first["mechanism"], first["parameters"]).error_noise
+        return None if noise is None else bins_of_errors(quantity, units=content["teachers"], noise=noise)
+    except (KeyError, TypeError, IndexError, AttributeError, InvalidInput):
+        return None
 
 
 def _require_same(content: dict[str, Any], account: History, spend: Spend, levels: dict[str, Spend]) -> None:

@@ -18,7 +18,7 @@ from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.charts import cell_shares, released_charts
-from ostrakon.report.earlier import write_recipe
+from ostrakon.report.earlier import bins_of_errors, write_recipe
 from ostrakon.report.explanations import importance_chart, importances, shape_charts
 from ostrakon.report.first_page import first_page
 from ostrakon.report.hub_page import write_hub_page
@@ -39,7 +39,6 @@ from ostrakon.report.statement_file import write_statement
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.steps import FinishedRun
-from ostrakon.students.prediction_intervals import edges_of
 from ostrakon.validation import InvalidInput
 
 _PUBLIC = 0o644
@@ -310,7 +309,6 @@ def errors_csv(outcome: FinishedRun) -> str:
     assert noise is not None
     assert quantity is not None
     writer.writerow(["up_to", "records"])
-    edges = (quantity.high - quantity.low) * edges_of(outcome.plan.teachers, noise)
-    for edge, noisy in zip(edges.tolist(), errors[:, 0].tolist(), strict=True):
-        writer.writerow([f"{edge:.10g}", noisy])
+    bins = bins_of_errors(quantity, units=outcome.plan.teachers, noise=noise)
+    writer.writerows(zip(bins, errors[:, 0].tolist(), strict=True))
     return text.getvalue()

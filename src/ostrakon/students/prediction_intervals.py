@@ -66,10 +66,11 @@ class PredictionIntervals:
         )
         return (
             "`predict_interval(rows, coverage=0.9)` gives every row an interval around the estimate, which holds the "
-            f"value of at least 90% of the {self.of}. On each side of the estimate: {numbers}. The coverage was "
-            f"estimated from noisy counts of the student's errors, with an allowance for their noise: it holds in "
-            f"{CONFIDENCE:.0%} of runs. New rows like the private ones are covered nearly as often. It is a mean over "
-            "all rows: where values vary more, fewer are covered."
+            f"value of at least 90% of the {self.of}; a value outside the range counts as the end of the range. "
+            f"On each side of the estimate: {numbers}. The coverage was estimated from noisy counts of the student's "
+            f"errors, with an allowance for their noise: it holds in {CONFIDENCE:.0%} of runs. New rows like the "
+            "private ones are covered nearly as often. It is a mean over all rows: where values vary more, fewer are "
+            "covered."
         )
 
 

@@ -33,9 +33,6 @@ from ostrakon.validation import InvalidInput, positive
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-_HEAVIEST = 2.0
-"""Cells with more records for each public row than this multiple of the mean are not judged by their rows."""
-
 _SHOWN = 4.0
 """Standard deviations of the noise on the size of a class from which on it is taken to be known."""
 _LAST_BITS = 1e-9
@@ -181,7 +178,7 @@ def _recognised(tested: HeldOut, label: int) -> _Bound:
         np.zeros(len(tested.counts), bool),
     )
     for rows, share, expected in _by_half(said, label):
-        part = rows * (_usual(tested.counts, said) & (_believed(tested, label) + (expected + 0.5) / 2 > 1))
+        part = rows * ((_rows(said) > 0) & (_believed(tested, label) + (expected + 0.5) / 2 > 1))
         weights[:, label] += part
         weights += (part * (share - 1))[:, None]
         others += part * (1 - share)
@@ -198,7 +195,7 @@ def _not_missed(tested: HeldOut, said: IntArray, label: int) -> _Bound:
     )
     weights[:, label] = 1.0
     for rows, share, expected in _by_half(said, label):
-        part = rows * (_usual(tested.counts, said) & (expected <= _believed(tested, label)))
+        part = rows * ((_rows(said) > 0) & (expected <= _believed(tested, label)))
         weights[:, label] -= part
         weights += (part * share)[:, None]
         shown += part * share
@@ -223,14 +220,6 @@ def _by_half(said: IntArray, label: int) -> Iterator[tuple[FloatArray, FloatArra
 def _believed(tested: HeldOut, label: int) -> FloatArray:
     """How likely students that were not taught a cell take the class to be there."""
     return np.full(len(tested.counts), 0.5) if tested.beliefs is None else tested.beliefs[:, label]
-
-
-def _usual(counts: FloatArray, said: IntArray) -> NDArray[np.bool_]:
-    """Cells with public rows beside the query, and not with many more records for each of them than others."""
-    rows, records = _rows(said), np.maximum(counts.sum(axis=1), 0)
-    some = rows > 0
-    mean = float(records[some].sum()) / max(int(rows.sum()), 1)
-    return some & (records <= _HEAVIEST * max(mean, 1e-12) * rows)
 
 
 def _drawn(counts: FloatArray, said: IntArray, share: FloatArray, used: NDArray[np.bool_]) -> dict[str, float]:

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.quantity import Quantity
+from ostrakon.export.student_files import require_exportable
 from ostrakon.features.rowwise import in_blocks, own_rows, take_rows
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.options import Options
@@ -27,6 +28,7 @@ from ostrakon.students.selection import Selection
 from ostrakon.teachers.engines import engine_in_use
 from ostrakon.teachers.errors import ErrorsAsked
 from ostrakon.teachers.gathering import gathered, gathered_from_parts
+from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, IntArray, Moments
 
 _COMPARED, _EQUAL = 50, 1e-6
@@ -82,7 +84,8 @@ class Estimates:
     """From raw rows to a student's estimates as shares of the range, (rows, 1).
 
     student: fitted. transform: from rows to what it sees; None: it sees the rows. rows: how many of them it is given at
-    once. Guarantee: the estimate of a row depends on that row alone, to the last bit.
+    once: 1 for a student that is not known, and so could not be released, since it may look at the rows beside a row.
+    Guarantee: the estimate of a row depends on that row alone, to the last bit.
     """
 
     student: Any
@@ -92,6 +95,10 @@ class Estimates:
     @classmethod
     def of(cls, student: Any, transform: Callable[[Any], Any] | None, *, seen: Any) -> Estimates:
         """The estimates of a student. seen: what it sees of the public rows."""
+        try:
+            require_exportable(student)
+        except InvalidInput:
+            return cls(student=student, transform=transform, rows=1)
         # The number of threads changes the rounding of products.
         with threadpool_limits(1, user_api="blas"):
             rows = own_rows(student.predict, _seen(seen, transform))
