@@ -223,7 +223,7 @@ def test_an_objective_needs_counts_and_a_name():
         fitted("recall")
     X, y = rare(300, 0)
     model = PATEClassifier(mechanism="gnmax", n_teachers=20, classes=[0, 1], objective="balanced")
-    with pytest.raises(InvalidInput, match="objective must be accuracy or ordered if students learn from images"):
+    with pytest.raises(InvalidInput, match="objective must be accuracy or ordered for images"):
         model.fit(X, y, X_public=rare(50, 1)[0])
 
 

@@ -81,8 +81,9 @@ def choose_mechanism(options: Options, *, classes: int, images: bool, embedded: 
         )
     if options.objective in OF_COUNTS and (images or not find(name).releases_counts):
         raise InvalidInput(
-            f"objective must be {ACCURACY} or {ORDERED} if students learn from images or only from labels, got "
-            f"{options.objective!r}: the others need noisy counts, which {DEFAULT_MECHANISM} releases, and features."
+            f"objective must be {ACCURACY} or {ORDERED} for images, and for mechanisms that release labels alone, as "
+            f"those of trained teachers do, got {options.objective!r}: the others need noisy counts, which "
+            f"{DEFAULT_MECHANISM} releases, and features."
         )
     return name
 

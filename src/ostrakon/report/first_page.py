@@ -258,12 +258,15 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], m
                 f"{majority.in_words()}. This is agreement with noisy answers, not an accuracy; the ranges hold in "
                 f"{CONFIDENCE:.0%} of runs."
             )
+    recalls = [estimate for estimate in estimates if isinstance(estimate, Recall)]
     if measures is None:
-        said += _by_class([estimate for estimate in estimates if isinstance(estimate, Recall)])
+        said += _by_class(recalls)
     undecided = [escaped(remark) for remark in content["remarks"] if remark.startswith(UNDECIDED)]
     if isinstance(measures, Measures):
         undecided = []  # the test rows decide
-    said += undecided or ([] if said else ["The released numbers allow no estimate."])
+    known = any(one.low > 0 or one.high < 1 for one in recalls)
+    nothing = "only wide ranges, which the section on the student lists" if known else "no estimate"
+    said += undecided or ([] if said else [f"The released numbers allow {nothing}."])
     if isinstance(measures, LabelMeasures | QuantityMeasures):
         measured = "; ".join(f"{what} {value}" for what, value in measures.in_words().items())
         said.append(f"On {measures.rows:,} test rows that the operator declared public: {measured}.")
