@@ -261,6 +261,9 @@ ELSEWHERE = {
     *(
         "Account",
         "Agreement",
+        "Recall",
+        "in_words",
+        "rounded_outwards",
         "AnswerLaw",
         "Adjacent",
         "Level",

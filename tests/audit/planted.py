@@ -85,7 +85,7 @@ def less_noise(mechanism: Mechanism, share: float) -> Mechanism:
     )
 
 
-TABLES = {"noisy_counts": 1, "noisy_moments": STEPS}
+TABLES = {"noisy_counts": 1, "noisy_moments": STEPS, "noisy_errors": STEPS}
 """Methods that draw a released table, and what its exact numbers are divided by."""
 
 

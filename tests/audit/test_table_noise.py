@@ -7,11 +7,15 @@ from planted import TABLES, WRONG_NOISE, quiet_table, wrong_table
 from ostrakon.audit import audit
 from ostrakon.audit.repeated_noise import repeated_noise_breaks
 from ostrakon.audit.table_noise import TABLE_NOISE, noise_breaks, tables_follow
-from ostrakon.mechanisms import MECHANISMS, BoundedGNMax, MomentGNMax
+from ostrakon.mechanisms import MECHANISMS, BoundedGNMax, MomentGNMax, QuantityGNMax
 
 SIGMA, NUMBERS = 3.0, 20_000
 SUBJECTS = [BoundedGNMax(sigma2=3.0), MomentGNMax(sigma2=3.0)]
-RELEASED = {"noisy_counts": SUBJECTS, "noisy_moments": SUBJECTS[1:]}
+RELEASED = {
+    "noisy_counts": SUBJECTS,
+    "noisy_moments": SUBJECTS[1:],
+    "noisy_errors": [QuantityGNMax(sigma2=3.0, errors=0.1)],
+}
 
 
 def drawn(seed=0, count=NUMBERS):
@@ -124,5 +128,6 @@ def test_sound_repeated_noise_is_refuted_no_more_often_than_stated(draws, cells,
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("wrong", WRONG_NOISE)
 def test_noise_that_is_wrong_in_every_draw_is_found(monkeypatch, table, wrong):
-    monkeypatch.setattr(MomentGNMax, table, wrong_table(MomentGNMax, table, wrong))
-    assert tables_follow(SUBJECTS[1], error=1e-4, rng=np.random.default_rng(8)).refuted
+    mechanism = RELEASED[table][-1]
+    monkeypatch.setattr(type(mechanism), table, wrong_table(type(mechanism), table, wrong))
+    assert tables_follow(mechanism, error=1e-4, rng=np.random.default_rng(8)).refuted

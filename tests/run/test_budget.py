@@ -120,7 +120,7 @@ def test_another_machine_goes_on_from_the_store_and_pays_nothing_again(task, tmp
     store = object_path("s3://hospital/run")
     for moment in ("reserve", "settle"):
         with monkeypatch.context() as patched:
-            stopped = lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)  # noqa: E731
+            stopped = lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)  # noqa: E731
             patched.setattr(f"ostrakon.run.budget.Budget.{moment}", stopped)
             with pytest.raises(KeyboardInterrupt):
                 run(tmp_path / moment, task, asked(url), store=store)
