@@ -49,8 +49,8 @@ class NoisyMedian(Mechanism):
     Examples
     --------
     >>> votes = Votes([[20, 20, 21, 19, 20]])
-    >>> np.exp(NoisyMedian(sigma2=3).log_probabilities(votes)).round(2)
-    array([[0.  , 0.04, 0.93, 0.03, 0.  , 0.  ]])
+    >>> np.exp(NoisyMedian(sigma2=5).log_probabilities(votes)).round(2)
+    array([[0.  , 0.05, 0.91, 0.04, 0.  , 0.  ]])
     """
 
     name: ClassVar[str] = "noisy-median"
