@@ -292,7 +292,7 @@ def test_it_is_a_frozen_value(case: Case):
 def test_repr_and_parameters_name_every_field(case: Case):
     mechanism = case.build()
     fields = [field.name for field in dataclasses.fields(mechanism)]
-    # A run settles over how many classes sums are centred; where it is not known, it is no parameter.
+    # The plan sets the number of classes over which sums are centred; an unknown one is not a parameter.
     known = [name for name in fields if name != "centred_classes" or mechanism.centred_classes is not None]
     assert list(mechanism.parameters()) == known
     for name in known:

@@ -97,7 +97,7 @@ def test_only_sums_that_are_certainly_centred_cost_less_and_a_run_planned_before
         return make_plan(asked, **{**SIZES, "classes": 2, **given}).mechanism.centred_classes
 
     assert (classes_of(), classes_of(classes=20), classes_of(classes=21)) == (2, 20, None)
-    # So many records that more features could be summed than are centred; levels of consent.
+    # With this number of records more features could be summed than are centred; levels of consent.
     assert classes_of(units=10**12) is None
     with_levels = Options(mechanism="moment-gnmax", neighbours="removed")
     levels = Consent(epsilons={"1": 0.5, "2": 1.0})

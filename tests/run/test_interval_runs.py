@@ -101,7 +101,7 @@ RANKED = make_pipeline(FunctionTransformer(minmax_scale), LogisticRegression(C=1
 @pytest.mark.parametrize(
     "student",
     ["auto", "soft-vote", "logistic", "additive", Ranked(C=100), CalibratedClassifierCV(RANKED, ensemble=False)],
-    ids=str,
+    ids=lambda student: student if isinstance(student, str) else type(student).__name__,
 )
 def test_one_record_moves_two_counts_of_errors_by_one_vote(student, monkeypatch):
     """All other records say the same, to the last bit, whatever becomes of one: the student is fixed."""

@@ -236,8 +236,8 @@ def test_of_many_answers_boosting_is_preferred_and_shares_out_the_cells_counts()
 
 def test_of_many_answers_a_network_learns_from_its_own_labels_and_kernels_are_left_out():
     pytest.importorskip("torch")
-    told = {"counts": True, "classes": 150, "representation": "pca", "seed": 0}
-    few, many = ({each.name: each for each in image_candidates(queries=queries, **told)} for queries in (2000, 2001))
+    given = {"counts": True, "classes": 150, "representation": "pca", "seed": 0}
+    few, many = ({each.name: each for each in image_candidates(queries=queries, **given)} for queries in (2000, 2001))
     alone, again = "cnn(network='quick-cnn',steps=3000)", "self-training-cnn(network='quick-cnn',steps=3000,rounds=1)"
     assert alone in few
     assert "svm-rbf(C=1.0)" in few
@@ -248,9 +248,9 @@ def test_of_many_answers_a_network_learns_from_its_own_labels_and_kernels_are_le
 
 
 def test_a_process_learns_from_embeddings_and_tables_but_of_many_answers():
-    told = {"counts": True, "moments": True, "classes": 2, "features": 20, "seed": 0}
+    given = {"counts": True, "moments": True, "classes": 2, "features": 20, "seed": 0}
     first = {
-        (queries, embedded): table_candidates(queries=queries, embedded=embedded, **told)[0].name
+        (queries, embedded): table_candidates(queries=queries, embedded=embedded, **given)[0].name
         for queries in (299, 300)
         for embedded in (False, True)
     }
@@ -260,7 +260,7 @@ def test_a_process_learns_from_embeddings_and_tables_but_of_many_answers():
         (299, True): "gaussian-process",
         (300, True): "gaussian-process",
     }
-    assert [candidate.name for candidate in table_candidates(queries=299, **told)] == [
+    assert [candidate.name for candidate in table_candidates(queries=299, **given)] == [
         "gaussian-process:extra-trees",
         "moments",
         "gaussian-process",
@@ -271,7 +271,7 @@ def test_a_process_learns_from_embeddings_and_tables_but_of_many_answers():
         "hist-gradient-boosting",
         "majority",
     ]
-    embeddings = table_candidates(queries=300, embedded=True, **told)
+    embeddings = table_candidates(queries=300, embedded=True, **given)
     assert [candidate.name for candidate in embeddings] == [
         "gaussian-process",
         "moments",
@@ -282,8 +282,8 @@ def test_a_process_learns_from_embeddings_and_tables_but_of_many_answers():
     ]
     assert repr(make_student(embeddings[0].name, seed=0)) == repr(embeddings[0].student)
     # The released student would hold every public row.
-    assert table_candidates(queries=299, pool=20_001, **told)[0].name == "moments:extra-trees"
-    assert table_candidates(queries=300, embedded=True, pool=20_001, **told)[0].name == "moments"
+    assert table_candidates(queries=299, pool=20_001, **given)[0].name == "moments:extra-trees"
+    assert table_candidates(queries=300, embedded=True, pool=20_001, **given)[0].name == "moments"
 
 
 def test_among_equals_the_earlier_candidate_is_kept():

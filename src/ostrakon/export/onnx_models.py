@@ -9,6 +9,7 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 from sklearn.ensemble import VotingClassifier
 from sklearn.svm import SVC
 
@@ -64,7 +65,10 @@ def has_writer(model: Any) -> bool:
     """
     if isinstance(model, SVC) and (model.probability is True or model.break_ties):
         raise InvalidInput("A released SVC must have probability=False and break_ties=False.")
-    inner = [part for part in model.get_params(deep=False).values() if hasattr(part, "predict")]
+    # A classifier that writes itself need not be one of scikit-learn's.
+    parameters = model.get_params(deep=False) if hasattr(model, "get_params") else {}
+    # Some have no `predict` before they are fitted.
+    inner = [part for part in parameters.values() if hasattr(part, "predict") or isinstance(part, ClassifierMixin)]
     if isinstance(model, VotingClassifier):
         if model.voting != "soft":
             return False

@@ -99,7 +99,7 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
         "how_to_load": _lines(form, said="labels" if quantity is None else "values"),
         **({"classes": classes.tolist()} if quantity is None else {"quantity": asdict(quantity)}),
         **({"several_labels": True} if isinstance(student, ReleasedLabels) else {}),
-        **_sets(student),
+        **_sets_or_intervals(student),
         "input": given,
         **({} if encoding is None else {"encoding": encoding}),
         **({} if pictures is None else {"from_pictures": pictures}),
@@ -113,7 +113,7 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
     return manifest
 
 
-def _sets(student: Any) -> dict[str, Any]:
+def _sets_or_intervals(student: Any) -> dict[str, Any]:
     """What `student.json` says of sets of labels, or of intervals; nothing for a student without."""
     if isinstance(student, ReleasedQuantity) and student.intervals is not None:
         return {"prediction_intervals": {**asdict(student.intervals), "confidence": CONFIDENCE}}

@@ -50,8 +50,8 @@ def table_candidates(
     """Students of the features of tables, the first to be preferred among equals.
 
     counts: whether they learn from noisy counts, else labels. queries: how many public rows were answered. features: of
-    a row. moments: whether sums of features by class are released beside counts: what they say of all rows at once is
-    then heard first, and a Gaussian process learns from both. embedded: whether features are embeddings of images or
+    a row. moments: whether sums of features by class are released beside counts: students of these sums then
+    come first, and a Gaussian process learns from both. embedded: whether features are embeddings of images or
     texts, where a line tells classes apart, so that trees are not tried. pool: number of public rows; of many, the
     process is not tried, because the released student would hold all of them. Of many answers of tables boosting is
     preferred to it, and learns which rows of a cell are of which class; of few it would learn their noise.

@@ -178,7 +178,7 @@ def _recognised(tested: HeldOut, label: int) -> _Bound:
         np.zeros(len(tested.counts), bool),
     )
     for rows, share, expected in _by_half(said, label):
-        part = rows * ((_rows(said) > 0) & (_believed(tested, label) + (expected + 0.5) / 2 > 1))
+        part = rows * (_believed(tested, label) + (expected + 0.5) / 2 > 1)
         weights[:, label] += part
         weights += (part * (share - 1))[:, None]
         others += part * (1 - share)
@@ -195,7 +195,7 @@ def _not_missed(tested: HeldOut, said: IntArray, label: int) -> _Bound:
     )
     weights[:, label] = 1.0
     for rows, share, expected in _by_half(said, label):
-        part = rows * ((_rows(said) > 0) & (expected <= _believed(tested, label)))
+        part = rows * (expected <= _believed(tested, label))
         weights[:, label] -= part
         weights += (part * share)[:, None]
         shown += part * share
