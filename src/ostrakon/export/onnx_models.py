@@ -72,7 +72,7 @@ def has_writer(model: Any) -> bool:
     if isinstance(model, VotingClassifier):
         if model.voting != "soft":
             return False
-        inner = [member for _, member in model.estimators]
+        inner = [member for _, member in model.estimators if member != "drop"]
     steps = getattr(model, "steps", None)
     if steps is not None:
         *before, (_, last) = steps
