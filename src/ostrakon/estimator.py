@@ -244,7 +244,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         levels = self._levels(consent, len(labels), X_public, several=several)
         if several:
             self.classes_, numbers = np.asarray(self.classes), require_indicators(labels, self.classes)
-            own |= {"labels": Labels(names=tuple(str(name) for name in self.classes))}
+            own |= {"read_by": Labels(names=tuple(str(name) for name in self.classes))}
         else:
             present, numbers = np.unique(labels, return_inverse=True)
             self.classes_, numbers = self._class_numbers(present, numbers)

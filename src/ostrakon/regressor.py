@@ -13,12 +13,12 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
-from ostrakon.data.quantity import Quantity
+from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.options.options import AUTO
 from ostrakon.private_estimator import PrivateEstimator
 from ostrakon.rows_in_memory import target_array, warn_outside
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task, of_quantity
+from ostrakon.run.inputs.task import Task, of_target
 from ostrakon.run.spending import warn_of_searches
 from ostrakon.validation import InvalidInput
 
@@ -163,7 +163,7 @@ class PATERegressor(RegressorMixin, PrivateEstimator):
         task = Task(
             private=Rows(X=given, y=quantity.steps(values), users=None if users is None else np.asarray(users)),
             names=getattr(self, "feature_names_in_", None),
-            **of_quantity(quantity),
+            **of_target(quantity, ENDS),
             **own,
         )
         warn_outside(given, task, X=X, X_public=X_public)

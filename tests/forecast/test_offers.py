@@ -104,9 +104,8 @@ def test_other_targets_are_offered_what_a_run_would_settle(target, classes, name
     assert default_mechanisms(Options(), classes=classes, target=target) == names
     sizes = {"records": 20_000, "pool": 500, "classes": classes}
     for offer in make_offers(Options(), epsilons=[1.0], mechanisms=names, target=target, **sizes):
-        own = {"quantity": target == "quantity", "labels": target == "labels"}
         options = Options(epsilon=1.0, mechanism=offer.mechanism)
-        assert offer.plan == make_plan(options, units=20_000, pool=500, classes=classes, **own)
+        assert offer.plan == make_plan(options, units=20_000, pool=500, classes=classes, target=target)
         assert offer.plan.target == target
         assert 0.9 < offer.as_dict()["worst_case"] <= 1
         assert offer.answers is not None

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from ostrakon.data.classes import label_indices
 from ostrakon.data.columns import days, word
 from ostrakon.data.identity import identity_numbers
 from ostrakon.data.partition import key_from_seed
@@ -36,7 +37,7 @@ def by_unit(task, folder):
         for at in range(0, len(rows), most):
             some = rows.iloc[at : at + most]
             owners = np.arange(len(some)) if task.by is None else identity_numbers(some[task.by])
-            yield owners, task.columns.apply(some), task.indices(some[task.target])
+            yield owners, task.columns.apply(some), label_indices(some[task.target], task.classes)
 
 
 def features(view, frame):

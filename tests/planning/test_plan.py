@@ -46,7 +46,7 @@ def test_embeddings_pay_more_for_sums_at_the_same_price():
 
 
 def of_a_quantity(units, **options):
-    return make_plan(Options(epsilon=1.0, delta=1e-6, **options), units=units, pool=500, classes=2, quantity=True)
+    return make_plan(Options(epsilon=1.0, delta=1e-6, **options), units=units, pool=500, classes=2, target="quantity")
 
 
 @pytest.mark.parametrize(("units", "share"), [(200, 0), (1999, 0.1), (2000, 0.05), (100_000, 0.05)])

@@ -13,7 +13,7 @@ from ostrakon.options.options import Options
 from ostrakon.report.recorded import find_recorded
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task, of_labels
+from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import run
 from ostrakon.statements.statement import round_up
 from ostrakon.validation import InvalidInput
@@ -39,7 +39,8 @@ def labelled():
         private=Rows(X=X[:1800], y=Y[:1800]),
         X_public=X[1800:],
         fingerprints={"private": "p", "public": "q"},
-        **of_labels(Labels(names=("a", "b", "c"))),
+        classes=("a", "b", "c"),
+        read_by=Labels(names=("a", "b", "c")),
     )
 
 

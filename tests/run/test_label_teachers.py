@@ -57,7 +57,7 @@ def test_a_teacher_that_abstains_is_not_for_every_label():
 @pytest.mark.parametrize("mechanism", ["gnmax", "confident-gnmax", "lnmax"])
 def test_the_price_is_that_of_as_many_queries_of_two_classes(mechanism):
     options = Options(mechanism=mechanism, teachers=100, queries=30, epsilon=1.0, max_answers=None)
-    plan = make_plan(options, units=5000, pool=400, classes=3, labels=True)
+    plan = make_plan(options, units=5000, pool=400, classes=3, target="labels")
     assert (plan.labels, plan.rows, plan.queries, plan.classes, plan.per_record) == (3, 30, 90, 2, False)
     bound = worst_case(
         plan.mechanism,
@@ -97,7 +97,7 @@ def exact_epsilon(plan, sigma2):
 @pytest.mark.parametrize(("rows", "epsilon"), [(30, 1.0), (100, 2.0)])
 def test_two_percent_less_noise_or_price_is_refuted(rows, epsilon):
     options = Options(mechanism="gnmax", teachers=250, queries=rows, epsilon=epsilon, delta=1e-5)
-    plan = make_plan(options, units=25_000, pool=400, classes=3, labels=True)
+    plan = make_plan(options, units=25_000, pool=400, classes=3, target="labels")
     claimed, noise = plan.bound.epsilon, plan.mechanism.sigma2
     attained = exact_epsilon(plan, noise)
     assert 0.98 * claimed < attained <= claimed
@@ -107,7 +107,7 @@ def test_two_percent_less_noise_or_price_is_refuted(rows, epsilon):
 def test_a_record_moves_one_vote_on_each_label():
     X, Y = world(400, 0)
     pool = world(40, 1)[0]
-    plan = make_plan(Options(teachers=20, queries=9, mechanism="gnmax"), units=400, pool=40, classes=3, labels=True)
+    plan = make_plan(Options(teachers=20, queries=9, mechanism="gnmax"), units=400, pool=40, classes=3, target="labels")
     view = view_of(pool, "raw")
     options = Options(teachers=20, teacher="decision-tree")
     counts = []
@@ -124,7 +124,7 @@ def test_a_record_moves_one_vote_on_each_label():
 def fitted_on(X, answers, student="auto"):
     """The student of a run in which these answers were released, (rows, labels), -1 for none."""
     options = Options(teachers=20, queries=len(X), mechanism="gnmax", parameters={"sigma2": 3.0})
-    plan = make_plan(options, units=400, pool=len(X), classes=answers.shape[1], labels=True)
+    plan = make_plan(options, units=400, pool=len(X), classes=answers.shape[1], target="labels")
     taught = answers.reshape(-1)
     learning = Learning(X_public=X, view=view_of(X, "raw"), student=student)
     given = Answers(labels=taught, taught=taught, rounds=(), secure=True)
@@ -195,14 +195,14 @@ def test_in_python(model, tmp_path):
 )
 def test_what_does_not_go_together_is_refused(changes, sentence):
     with pytest.raises(InvalidInput, match=sentence):
-        make_plan(Options(**{"teachers": 100, **changes}), units=5000, pool=400, classes=3, labels=True)
+        make_plan(Options(**{"teachers": 100, **changes}), units=5000, pool=400, classes=3, target="labels")
 
 
 def test_more_than_16_labels_are_for_records_that_vote():
     with pytest.raises(InvalidInput, match="at most 16 labels for trained teachers, got 17"):
-        make_plan(Options(teachers=100), units=5000, pool=400, classes=17, labels=True)
-    assert make_plan(Options(), units=5000, pool=400, classes=17, labels=True).per_record
-    assert make_plan(Options(parameters={"sigma2": 9.0}), units=5000, pool=400, classes=17, labels=True).per_record
+        make_plan(Options(teachers=100), units=5000, pool=400, classes=17, target="labels")
+    assert make_plan(Options(), units=5000, pool=400, classes=17, target="labels").per_record
+    assert make_plan(Options(parameters={"sigma2": 9.0}), units=5000, pool=400, classes=17, target="labels").per_record
 
 
 def test_teachers_that_train_together_are_refused():
@@ -213,7 +213,7 @@ def test_teachers_that_train_together_are_refused():
 
 
 def test_votes_on_more_queries_than_were_paid_are_refused():
-    plan = make_plan(Options(teachers=20, queries=9), units=400, pool=40, classes=3, labels=True)
+    plan = make_plan(Options(teachers=20, queries=9), units=400, pool=40, classes=3, target="labels")
     with pytest.raises(InvalidInput, match="on the 27 queries that the plan pays for, got 9"):
         ask(plan, Votes([[20, 0]] * 9), log=MemoryLog(), rng=np.random.default_rng(0), interim_scores=None)
 

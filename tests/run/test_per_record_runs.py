@@ -13,6 +13,7 @@ import pytest
 import ostrakon
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.consent import Level
+from ostrakon.data.classes import label_indices
 from ostrakon.estimators.choices import make_student
 from ostrakon.export.student_files import load_student
 from ostrakon.ledger.ledger import Ledger
@@ -191,7 +192,7 @@ def test_a_table_on_disk_says_what_it_says_in_memory(tmp_path, by, monkeypatch):
     tables = disk.private.tables
     rows = Rows(
         X=tables.columns.apply(tables.private.read()),
-        y=tables.indices(tables.private.labels("ill")),
+        y=label_indices(tables.private.labels("ill"), tables.classes),
         users=None if by is None else frame["user"][:500].to_numpy(),
     )
     request = Options(jobs=1, mechanism=NAME, queries=30, parameters={"sigma2": 1.0, "max_contributions": 2})

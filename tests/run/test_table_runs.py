@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from ostrakon.data.changed_rows import MOST_PRIVATE
+from ostrakon.data.classes import label_indices
 from ostrakon.data.sharding import ShardFolder
 from ostrakon.data.table import Table
 from ostrakon.data.task import open_task
@@ -59,7 +60,7 @@ def in_memory(task):
     frame = tables.private.read()
     rows = Rows(
         X=tables.columns.apply(frame),
-        y=tables.indices(tables.private.labels(tables.target)),
+        y=label_indices(tables.private.labels(tables.target), tables.classes),
         users=frame[tables.by or "user"],
     )
     return replace(task, private=rows)

@@ -7,7 +7,7 @@ from ostrakon.data.labels import Labels
 from ostrakon.mechanisms import LabelsGNMax
 from ostrakon.options.options import Options
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task, of_labels
+from ostrakon.run.inputs.task import Task
 from ostrakon.run_audit.audit_run import audit_run
 from ostrakon.votes import STEPS
 
@@ -22,7 +22,8 @@ def task(labels):
         private=Rows(X=X[:800], y=Y[:800]),
         X_public=X[800:],
         fingerprints={"private": "p", "public": "q"},
-        **of_labels(Labels(names=tuple(f"l{at}" for at in range(labels)))),
+        classes=(names := tuple(f"l{at}" for at in range(labels))),
+        read_by=Labels(names=names),
     )
 
 

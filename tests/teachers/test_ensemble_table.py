@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from ostrakon.data.classes import label_indices
 from ostrakon.data.partition import assign_teachers
 from ostrakon.data.task import open_task
 from ostrakon.features.tables import TableFeatures
@@ -37,7 +38,7 @@ def test_shards_on_disk_train_the_same_teachers(tmp_path, by) -> None:
     in_memory = train_teachers(
         LogisticRegression(),
         features.transform(task.columns.apply(frame)),
-        task.indices(frame["sick"]),
+        label_indices(frame["sick"], task.classes),
         assign_teachers(frame if by is None else frame[by], 6, key=KEY),
         n_teachers=6,
         classes=2,

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ostrakon.cli.app import app, console
-from ostrakon.cli.options import Declared, mechanism_parameters, options_of, with_options
+from ostrakon.cli.options import mechanism_parameters, options_of, with_options
 from ostrakon.cli.train import say
 from ostrakon.data.classes import labels_in
 from ostrakon.data.labels import labels_of_rows
 from ostrakon.data.quantity import Quantity
+from ostrakon.data.target import other_target
 from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
 
@@ -24,11 +25,6 @@ _ASKED = (
     *("delta", "neighbours", "guarantee", "agreement", "teachers", "queries", "max_answers"),
     *("teacher", "student", "representation", "seed"),
 )
-
-
-def _asked() -> dict[str, Declared]:
-    every = options_of(Options)
-    return {name: every[name] for name in _ASKED}
 
 
 Epsilons = Annotated[
@@ -45,7 +41,7 @@ Mechanisms = Annotated[
 
 
 @app.command()
-@with_options(options=_asked(), parameters=mechanism_parameters())
+@with_options(options={name: options_of(Options)[name] for name in _ASKED}, parameters=mechanism_parameters())
 def plan(
     *,
     more: Annotated[list[float] | None, typer.Argument(help="More epsilons.", hidden=True)] = None,
@@ -77,12 +73,7 @@ def plan(
         raise InvalidInput(f"epsilons must be given as --epsilons, got {more[0]:g} on its own.")
     settled = Options.of({name: value for name, value in {**options, **parameters}.items() if value is not None})
     text = reads_text(settled.representation)
-    of_tables: dict[str, Any] = {
-        "by": by,
-        "drop": labels_in(drop) or (),
-        "quantity": None if range is None else Quantity.of(range),
-    }
-    shown = read_public(public, **_target(target, classes), text=text, **of_tables)
+    shown = read_public(public, **_target(target, classes, range), by=by, text=text, drop=labels_in(drop) or ())
 
     def report(done: int, total: int) -> None:
         # Without a terminal there is no bar: one line for every repetition.
@@ -105,12 +96,13 @@ def plan(
     _show_forecast(result, out, as_json=as_json)
 
 
-def _target(target: str | None, classes: str | None) -> dict[str, Any]:
-    """The target, classes and several labels as `read_public` takes them."""
+def _target(target: str | None, classes: str | None, range: str | None) -> dict[str, Any]:
+    """The target and how it is read, as `read_public` takes them."""
     labels = labels_of_rows(target, classes)
+    read_by = other_target(None if range is None else Quantity.of(range), labels)
     if labels is None:
-        return {"target": target, "classes": labels_in(classes)}
-    return {"target": target if classes is not None else ",".join(labels.names), "labels": labels}
+        return {"target": target, "classes": labels_in(classes), "read_by": read_by}
+    return {"target": target if classes is not None else ",".join(labels.names), "read_by": read_by}
 
 
 def _show(priced: Outlook) -> None:

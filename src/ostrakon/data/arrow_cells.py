@@ -16,6 +16,7 @@ from ostrakon.data.labels import Labels
 from ostrakon.data.quantity import Quantity
 from ostrakon.data.queries import asking, interruptible, unreadable
 from ostrakon.data.table import Table, label_sql
+from ostrakon.data.target import learned_numbers
 
 
 def typed_cells(table: pa.Table, columns: Columns) -> pd.DataFrame:
@@ -28,13 +29,9 @@ def typed_cells(table: pa.Table, columns: Columns) -> pd.DataFrame:
 
 
 def label_numbers(labels: pa.ChunkedArray, classes: Sequence[str] | Quantity | Labels) -> NDArray[np.int64]:
-    """`label_indices` of a column, or its `Quantity.steps`, or its `Labels.indicators`. Errors: as there."""
-    if isinstance(classes, Quantity):
-        return classes.steps(labels.to_pandas())
-    if isinstance(classes, Labels):
-        return classes.indicators(labels.to_pandas())
-    if labels.null_count or not len(labels):
-        return label_indices(labels.to_pandas(), classes)
+    """`learned_numbers` of a column."""
+    if isinstance(classes, Quantity | Labels) or labels.null_count or not len(labels):
+        return learned_numbers(labels.to_pandas(), classes)
     different, codes = _coded(labels)
     return label_indices(different[:-1], classes, rows=np.bincount(codes, minlength=len(different) - 1))[codes]
 

@@ -1,6 +1,7 @@
 """Several labels of a row in a table: a column for each, or one column of cells such as `a;b`, read by DuckDB."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from ostrakon.data.classes import SEPARATOR, foreign_labels
 from ostrakon.data.labels import Labels
@@ -8,9 +9,9 @@ from ostrakon.data.table import Table, literal
 from ostrakon.validation import InvalidInput
 
 
-def label_columns(target: str | int, labels: Labels | None) -> tuple[str, ...]:
+def label_columns(target: str | int, read_by: Any) -> tuple[str, ...]:
     """The columns of labels if the target names one for each; () if one column holds them all."""
-    return labels.names if labels is not None and target == ",".join(labels.names) else ()
+    return read_by.names if isinstance(read_by, Labels) and target == ",".join(read_by.names) else ()
 
 
 def joined_columns(table: Table, columns: Sequence[str], target: str) -> Table:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
@@ -17,7 +16,6 @@ from ostrakon.data.classes import (
     MOST_CLASSES,
     agree_on_classes,
     joined,
-    label_indices,
     refused_quantity,
     several_labels,
 )
@@ -35,6 +33,7 @@ from ostrakon.data.sharding import ShardFolder, partition_table
 from ostrakon.data.shared_rows import compared_columns, refuse_shared_rows
 from ostrakon.data.sources import open_described, open_labels_only, open_table
 from ostrakon.data.table import Table, same_content
+from ostrakon.data.target import right_numbers
 from ostrakon.data.understood import Understood, understood_table
 from ostrakon.statements.statement import Protects, Unit
 from ostrakon.validation import InvalidInput, did_you_mean
@@ -49,10 +48,10 @@ class TableTask:
     features: the columns to learn from; columns: how they are read, learned from the public table. classes: the labels
     in order. classes_from: "user", "public" or "private"; the list of classes becomes part of the release, so the
     statement mentions "private". public: None where rows are drawn instead (`open_described_task`). protects:
-    "labels" where all but the target is public: then `public` is the private table, read without its labels. quantity:
-    the range of a target that is a number; `classes` are then its two ends. labels: the labels of which a row may have
-    several; `classes` are then their names. consent: the levels of consent, with the column that has them, which is not
-    learned from.
+    "labels" where all but the target is public: then `public` is the private table, read without its labels. read_by:
+    the range of a target that is a number (`classes` are then its two ends), or the labels of which a row may have
+    several (`classes` are then their names). consent: the levels of consent, with the column that has them, which is
+    not learned from.
     """
 
     private: Table
@@ -66,8 +65,7 @@ class TableTask:
     classes_from: str
     protects: Protects = "records"
     only_public: tuple[str, ...] = ()
-    quantity: Quantity | None = None
-    labels: Labels | None = None
+    read_by: Quantity | Labels | None = None
     consent: Consent | None = None
 
     def understood(self, *, public_rows: int) -> Understood:
@@ -81,14 +79,8 @@ class TableTask:
             public_rows=public_rows,
             only_public=self.only_public,
             protects=self.protects,
-            quantity=self.quantity,
-            several=self.labels is not None,
+            read_by=self.read_by,
         )
-
-    @property
-    def read_by(self) -> tuple[str, ...] | Quantity | Labels:
-        """By what labels become numbers: the classes, the range of a quantity, or several labels."""
-        return self.quantity or self.labels or self.classes
 
     @property
     def extra(self) -> tuple[str, ...]:
@@ -135,16 +127,8 @@ class TableTask:
         """Features and class indices (of a quantity its values, of labels 0 or 1 each) of the labelled test table."""
         if self.test is None:
             raise InvalidInput("No test table was given.")
-        labels = self.test.labels(self.target)
-        if self.quantity is not None:
-            right: NDArray[Any] = self.quantity.numbers(labels)
-        else:
-            right = self.indices(labels) if self.labels is None else self.labels.indicators(labels)
+        right = right_numbers(self.test.labels(self.target), self.read_by or self.classes)
         return self.columns.apply(self.test.read(self.features)), right
-
-    def indices(self, labels: Any) -> NDArray[np.int64]:
-        """Labels as indices into `classes`."""
-        return label_indices(labels, self.classes)
 
 
 def open_task(
@@ -162,8 +146,7 @@ def open_task(
     protect: Protects = "records",
     allow_shared_rows: bool = False,
     drop: Sequence[str] = (),
-    quantity: Quantity | None = None,
-    labels: Labels | None = None,
+    read_by: Quantity | Labels | None = None,
     consent: Consent | None = None,
 ) -> TableTask:
     """Open the tables of a run and check that they fit.
@@ -193,11 +176,10 @@ def open_task(
         Whether private rows may be in the public table more often than chance allows (see `refuse_shared_rows`).
     drop : list of str
         Columns to leave out; an embedding by its name.
-    quantity : Quantity, optional
-        The public range of a target that is a number, for which there are no classes.
-    labels : Labels, optional
-        The labels of which a row may have several. The cells of the target are then such as `a;b`, or the target is
-        their names, `a,b,c`, of which each is a column.
+    read_by : Quantity or Labels, optional
+        The public range of a target that is a number, for which there are no classes. Or the labels of which a row may
+        have several: the cells of the target are then such as `a;b`, or the target is their names, `a,b,c`, of which
+        each is a column.
     consent : Consent, optional
         The levels of consent, and the private column that has them.
 
@@ -215,7 +197,7 @@ def open_task(
         than 5 public rows, the private table given as public, private rows in the public table, a first private row
         that may be a header or a record.
     """
-    parts = label_columns(target, labels)
+    parts = label_columns(target, read_by)
     hidden, shown = _open_both(private, public, names=names, header=header, target=target, by=by, parts=parts)
     target_name = hidden.column(target, what="target column")
     by_name = _user_column(hidden, by, (target_name, *parts))
@@ -232,8 +214,8 @@ def open_task(
     seen = shown.read(features)
     if protect == "records" and not allow_shared_rows:
         _refuse_shared(hidden, shown, seen)
-    how: dict[str, Any] = {"alone": alone, "quantity": quantity, "several": labels}
-    all_labels, origin = _classes(hidden, shown if protect == "records" else None, target_name, classes, **how)
+    known = shown if protect == "records" else None
+    all_labels, origin = _classes(hidden, known, target_name, classes, alone=alone, read_by=read_by)
     columns = Columns.of(seen, text=text)
     _no_line_breaks(hidden, columns, seen)
     _require_forms({"private": hidden if protect == "records" else None, "test": tested}, columns, shown)
@@ -251,8 +233,7 @@ def open_task(
         classes_from=origin,
         protects=protect,
         only_public=tuple(name for name in shown.columns if name not in (*hidden.columns, *dropped)),
-        quantity=quantity,
-        labels=labels,
+        read_by=read_by,
         consent=consent,
     )
 
@@ -496,13 +477,12 @@ def _classes(
     classes: Sequence[str] | str | None,
     *,
     alone: bool,
-    quantity: Quantity | None = None,
-    several: Labels | None = None,
+    read_by: Quantity | Labels | None = None,
 ) -> tuple[tuple[str, ...], str]:
-    if several is not None:
-        require_listed(private, target, several)
-        return several.names, "user"
-    if quantity is not None:
+    if isinstance(read_by, Labels):
+        require_listed(private, target, read_by)
+        return read_by.names, "user"
+    if read_by is not None:
         private.require_numbers(target)
         return ENDS, "user"
     different = private.about_different_labels(target)

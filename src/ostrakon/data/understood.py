@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from ostrakon.data.classes import looks_like_a_quantity
 from ostrakon.data.columns import AS_TEXT, DAY_FIRST, DIGITS, MONTH_FIRST, Columns, alike, alike_in_words
 from ostrakon.data.embeddings import groups
+from ostrakon.data.labels import Labels
 from ostrakon.data.quantity import Quantity
 from ostrakon.statements.statement import Protects
 
@@ -39,12 +40,9 @@ def understood_table(
     public_rows: int,
     only_public: Sequence[str],
     protects: Protects = "records",
-    quantity: Quantity | None = None,
-    several: bool = False,
+    read_by: Quantity | Labels | None = None,
 ) -> Understood:
-    """How tables were read. only_public: columns that the private table lacks. quantity: of the
-    target. several: a row may have several of the classes.
-    """
+    """How tables were read. only_public: columns that the private table lacks. read_by: as of `TableTask`."""
     facts = kinds_in_words(columns)
     partly = {name: note for name, note in columns.notes.items() if name in columns.kept}
     for what, as_text in (("Read as missing", False), ("Read as text", True)):
@@ -62,8 +60,8 @@ def understood_table(
         reasons["the private table has no such column"] = list(only_public)
     if reasons:
         facts["Not used"] = "; ".join(f"{listed(names)}: {why}" for why, names in reasons.items())
-    said = _in_words(classes, classes_from, quantity=quantity, several=several)
-    facts["Target"] = said if several and "," in target else f"{target}: {said}"
+    said = _in_words(classes, classes_from, read_by)
+    facts["Target"] = said if isinstance(read_by, Labels) and "," in target else f"{target}: {said}"
     if by is not None:
         facts["User column"] = by
     facts |= _pool(public_rows, protects)
@@ -96,11 +94,10 @@ def understood_images(
     classes_from: str,
     public_rows: int,
     protects: Protects = "records",
-    quantity: Quantity | None = None,
-    several: bool = False,
+    read_by: Quantity | Labels | None = None,
 ) -> Understood:
-    """How images or texts were read. form: one of them in words. quantity, several: as of `understood_table`."""
-    facts = {"Rows": form, "Target": _in_words(classes, classes_from, quantity=quantity, several=several)}
+    """How images or texts were read. form: one of them in words. read_by: as of `TableTask`."""
+    facts = {"Rows": form, "Target": _in_words(classes, classes_from, read_by)}
     return Understood(facts=facts | _pool(public_rows, protects))
 
 
@@ -110,10 +107,10 @@ def _pool(rows: int, protects: Protects) -> dict[str, str]:
     return {"Protected": f"the labels of {rows:,} rows, and nothing else: their features are taken to be public"}
 
 
-def _in_words(classes: Sequence[str], classes_from: str, *, quantity: Quantity | None, several: bool) -> str:
-    if quantity is not None:
-        return f"a quantity from {quantity.in_words}"
-    if several:
+def _in_words(classes: Sequence[str], classes_from: str, read_by: Quantity | Labels | None) -> str:
+    if isinstance(read_by, Quantity):
+        return f"a quantity from {read_by.in_words}"
+    if read_by is not None:
         return f"none, one or several of {len(classes)} labels ({listed(classes)}; {classes_from})"
     return f"{len(classes)} classes ({listed(classes)}; {classes_from})"
 

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from ostrakon.data.labels import MOST_OF_TEACHERS
+from ostrakon.data.target import Target
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import GATE, WORST_CASE, Options
 from ostrakon.planning.choose_mechanism import per_record_mechanism
 from ostrakon.planning.defaults import DEFAULT_OF_TEACHERS, OF_LABELS, OF_QUANTITIES
 from ostrakon.planning.make_plan import make_plan
-from ostrakon.planning.plan import Plan, Target
+from ostrakon.planning.plan import Plan
 from ostrakon.statements.statement import Protects, Unit, round_up
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
@@ -174,8 +175,8 @@ def make_offers(
     Errors: `InvalidInput` for a parameter that no mechanism has.
     """
     offers: list[Offer] = []
-    sizes: dict[str, Any] = {"units": records, "pool": pool, "classes": classes, "unit": unit, "embedded": embedded}
-    sizes |= {"quantity": target == "quantity", "labels": target == "labels"}
+    sizes: dict[str, Any] = {"units": records, "pool": pool, "classes": classes, "unit": unit}
+    sizes |= {"embedded": embedded, "target": target}
     names = [find(name).name for name in mechanisms]
     known = {name for mechanism in names for name in find(mechanism).declared()}
     foreign = [name for name, value in options.parameters.items() if value is not None and name not in known]

@@ -9,6 +9,7 @@ from typing import Any
 
 from ostrakon.data.labels import Labels
 from ostrakon.data.quantity import Quantity
+from ostrakon.data.target import Target, other_target
 from ostrakon.estimators.choices import require_choices, sees_images
 from ostrakon.features.representation import is_embedded
 from ostrakon.forecast.least_epsilon import LeastEpsilon, least_epsilon
@@ -18,7 +19,6 @@ from ostrakon.forecast.rehearsal import REPETITIONS, Rehearsal, rehearse
 from ostrakon.html_table import html_table
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, WORST_CASE, Options
-from ostrakon.planning.plan import Target
 from ostrakon.progress import Report
 from ostrakon.statements.statement import UNITS, Unit
 from ostrakon.validation import InvalidInput, fraction, positive, whole
@@ -229,8 +229,10 @@ def plan(
         X_public,
         y_public,
         classes=classes,
-        labels=None if labels is None else Labels(names=tuple(map(str, labels))),
-        quantity=None if range is None else Quantity.of(range),
+        read_by=other_target(
+            None if range is None else Quantity.of(range),
+            None if labels is None else Labels(names=tuple(map(str, labels))),
+        ),
     )
     options = Options(
         delta=delta,

@@ -18,10 +18,10 @@ from ostrakon.data.labels import Labels
 from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.data.sources import open_table
 from ostrakon.data.table import Table
+from ostrakon.data.target import Target
 from ostrakon.data.task import dropped_columns
 from ostrakon.data.text_files import holds_texts, is_lines, require_pictures
 from ostrakon.features.rowwise import row_count
-from ostrakon.planning.plan import Target
 from ostrakon.run.inputs.files import refuse_private_folder, require_target
 from ostrakon.run.inputs.images import rows_of
 from ostrakon.run.inputs.texts import open_texts, public_frame_of
@@ -63,11 +63,11 @@ class PublicRows:
         y: Any = None,
         *,
         classes: Sequence[Any] | None = None,
-        quantity: Quantity | None = None,
-        labels: Labels | None = None,
+        read_by: Quantity | Labels | None = None,
     ) -> PublicRows:
         """From arrays or frames; y: labels, None among them for rows without one, or no labels at all.
 
+        read_by: the range of a quantity, or several labels of a row.
         Errors: `InvalidInput` for lengths that differ, fewer than two classes, labels that are not among `classes`,
         and classes beside a range or several labels.
         """
@@ -75,11 +75,10 @@ class PublicRows:
         rows = rows if hasattr(rows, "iloc") else np.asarray(rows)
         if rows.ndim < 2:
             raise InvalidInput(f"X_public must be a table or images, got an array of shape {rows.shape}.")
-        other = cls.other(rows, quantity=quantity, labels=labels)
-        if other is not None and classes is not None:
+        if read_by is not None and classes is not None:
             raise InvalidInput("classes cannot be given with a range or with several labels.")
-        if other is not None:
-            return other
+        if read_by is not None:
+            return cls.other(rows, read_by)
         if y is None:
             return cls.named(rows, None, classes, what="y_public")
         given = np.asarray(y, object)
@@ -87,22 +86,15 @@ class PublicRows:
             raise InvalidInput(
                 f"y_public must have one label per public row, {row_count(rows)}, got an array of shape {given.shape}."
             )
-        return cls.named(rows, [None if _missing(label) else str(label) for label in given], classes, what="y_public")
+        missing = [label is None or (isinstance(label, float) and np.isnan(label)) for label in given]
+        named = [None if none else str(label) for label, none in zip(given, missing, strict=True)]
+        return cls.named(rows, named, classes, what="y_public")
 
     @classmethod
-    def other(cls, X: Any, *, quantity: Quantity | None, labels: Labels | None) -> PublicRows | None:
-        """Public rows for a quantity or several labels; None if neither is asked for.
-
-        Errors: `InvalidInput` for both.
-        """
-        if quantity is not None and labels is not None:
-            raise InvalidInput("range cannot be given for several labels, which are 0 or 1.")
-        if quantity is None and labels is None:
-            return None
-        unlabelled = np.full(row_count(X), _UNKNOWN, np.int64)
-        if labels is not None:
-            return cls(X=X, y=unlabelled, classes=labels.names, target="labels")
-        return cls(X=X, y=unlabelled, classes=ENDS, target="quantity")
+    def other(cls, X: Any, read_by: Quantity | Labels) -> PublicRows:
+        """Public rows for a quantity or several labels."""
+        classes, target = (read_by.names, "labels") if isinstance(read_by, Labels) else (ENDS, "quantity")
+        return cls(X=X, y=np.full(row_count(X), _UNKNOWN, np.int64), classes=classes, target=target)
 
     @classmethod
     def named(
@@ -136,44 +128,42 @@ def read_public(
     classes: Sequence[str] | None = None,
     text: bool = False,
     drop: Sequence[str] = (),
-    quantity: Quantity | None = None,
-    labels: Labels | None = None,
+    read_by: Quantity | Labels | None = None,
 ) -> PublicRows:
     """The public table, images or texts in a file or folder; the target column may be there, or not.
 
-    text: whether free text is read from a table. by: the column of users; where it is there, nothing is
-    learned from it. drop: columns to leave out. quantity, labels: of a target that is a number, or of rows that may
-    have several labels. A .txt file is one of a text a line where `classes` are given and no target is: a table needs
-    one.
+    text: whether free text is read from a table. by: the column of users; where it is there, nothing is learned from
+    it. drop: columns to leave out. read_by: as of `PublicRows.of`. A .txt file is one of a text a line where `classes`
+    are given and no target is: a table needs one.
 
     Errors: `InvalidInput` in one sentence: what cannot be read, no labels and no classes, a target that is a quantity,
     a file of a run's private folder.
     """
     refuse_private_folder(path)
-    if quantity is not None and classes is not None:
+    if isinstance(read_by, Quantity) and classes is not None:
         raise InvalidInput("range cannot be given with classes: a quantity has a range.")
     if Path(path).exists() and holds_images(path):
         require_pictures(path)
-        images = read_images(path, target=target, read_by=quantity or labels)
+        images = read_images(path, target=target, read_by=read_by)
         rows, known = rows_of(images), images.labels
-    elif holds_texts(path) or (is_lines(path) and target is None and (classes is not None or quantity or labels)):
+    elif holds_texts(path) or (is_lines(path) and target is None and (classes is not None or read_by is not None)):
         texts = open_texts(path)
         rows, known = public_frame_of(texts), texts.labels
     else:
-        rows, known, target = _rows_of_table(path, target, by=by, text=text, drop=drop, labels=labels)
-    if (other := PublicRows.other(rows, quantity=quantity, labels=labels)) is not None:
-        return other
+        rows, known, target = _rows_of_table(path, target, by=by, text=text, drop=drop, read_by=read_by)
+    if read_by is not None:
+        return PublicRows.other(rows, read_by)
     named = None if known is None else [None if label is None else str(label) for label in known]
     return PublicRows.named(rows, named, classes, what="label" if target is None else target)
 
 
 def _rows_of_table(
-    path: Any, target: str | None, *, by: str | None, text: bool, drop: Sequence[str], labels: Labels | None
+    path: Any, target: str | None, *, by: str | None, text: bool, drop: Sequence[str], read_by: Quantity | Labels | None
 ) -> tuple[Any, Any, str]:
     """(public rows, their labels or None, the target in words)."""
     table = open_table(path)
     target = require_target(target)
-    parts = label_columns(target, labels)
+    parts = label_columns(target, read_by)
     name = target if parts else _column(table, target, what="target column")
     owner = None if by is None else _column(table, by, what="column of users")
     dropped = dropped_columns(drop, table, kept=(name, owner, *parts))
@@ -189,7 +179,3 @@ def _column(table: Table, given: str, *, what: str) -> str:
     """The name of a column that is given by its name or its position; an unknown name is returned as it is."""
     known = given in table.columns or given.lstrip("-").isdigit()
     return table.column(given, what=what) if known else given
-
-
-def _missing(label: Any) -> bool:
-    return label is None or (isinstance(label, float) and np.isnan(label))

@@ -188,11 +188,11 @@ class Files(Settings):
         if not self.allow_shared_rows:
             del given["allow_shared_rows"]
         given["drop"] = labels_in(self.drop) or ()
-        if given.pop("range") is not None:
-            given["quantity"] = Quantity.of(self.range)
+        quantity = None if given.pop("range") is None else Quantity.of(self.range)
         if given.pop("consent") is not None:
             given["consent"] = Consent.of(str(self.consent))
         if (labels := self.labels) is not None:
             columns = {"target": ",".join(labels.names)} if labels.names != labels_named(self.classes) else {}
-            return {**given, **columns, "labels": labels, "classes": None}
-        return {**given, "classes": FROM_PRIVATE if self.classes == FROM_PRIVATE else labels_in(self.classes)}
+            return {**given, **columns, "read_by": labels, "classes": None}
+        classes = FROM_PRIVATE if self.classes == FROM_PRIVATE else labels_in(self.classes)
+        return {**given, "read_by": quantity, "classes": classes}

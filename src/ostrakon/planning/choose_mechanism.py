@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ostrakon.data.labels import MOST_OF_TEACHERS
+from ostrakon.data.target import Target
 from ostrakon.estimators.choices import OTHER_TARGETS, require_student
 from ostrakon.features.labels import is_limited
 from ostrakon.features.moments import FEW_CLASSES
@@ -19,7 +20,7 @@ from ostrakon.planning.defaults import (
     OF_LABELS,
     OF_QUANTITIES,
 )
-from ostrakon.planning.plan import INTERACTIVE, Target
+from ostrakon.planning.plan import INTERACTIVE
 from ostrakon.validation import InvalidInput, shown, whole
 
 _PER_RECORD = ("max_contributions", "moments")

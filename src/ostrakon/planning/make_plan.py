@@ -15,6 +15,7 @@ from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.data.consent import Consent
 from ostrakon.data.domain import Domain
+from ostrakon.data.target import Target
 from ostrakon.estimators.choices import learns_sums
 from ostrakon.mechanisms import Mechanism, QuantityGNMax
 from ostrakon.mechanisms.registry import find
@@ -41,7 +42,7 @@ from ostrakon.planning.defaults import (
     SUMS_OF_EMBEDDINGS,
 )
 from ostrakon.planning.per_record_plan import per_record_plan
-from ostrakon.planning.plan import Plan, Target, shape
+from ostrakon.planning.plan import Plan, shape
 from ostrakon.statements.statement import round_up
 from ostrakon.validation import InvalidInput, fraction, shown
 
@@ -61,28 +62,26 @@ def make_plan(
     images: bool = False,
     embedded: bool = False,
     domain: Domain | None = None,
-    quantity: bool = False,
-    labels: bool = False,
+    target: Target = "classes",
     consent: Consent | None = None,
 ) -> Plan:
     """Settle the open options from public sizes alone, and price the run.
 
     units: private records or users. pool: public rows. images: whether rows are images. embedded: whether features are
     embeddings (`ostrakon.features.representation.is_embedded`), whose sums then get more of the budget. domain: the
-    description of the columns, where there are no public rows; else None. quantity: whether the target is one. labels:
-    whether rows may have several of the classes. consent: the epsilons that levels of records allow, of which the
-    largest is that of the run. Without an epsilon, and unless all of the noise is given, the noise is
-    calibrated to an epsilon of 2: a single parameter does not silently weaken the guarantee.
+    description of the columns, where there are no public rows; else None. target: what is predicted. consent: the
+    epsilons that levels of records allow, of which the largest is that of the run. Without an epsilon, and unless all
+    of the noise is given, the noise is calibrated to an epsilon of 2: a single parameter does not silently weaken the
+    guarantee.
 
     Errors: `InvalidInput` for more teachers than units, more queries than public rows, a delta of 1 / units or more,
     parameters that the mechanism does not have, a student that learns from numbers that the mechanism does not release,
     an epsilon that is too small (with the nearest that is possible).
     """
-    sizes: Any = {"units": units, "pool": pool, "classes": 2 if quantity else classes, "unit": unit}
+    sizes: Any = {"units": units, "pool": pool, "classes": 2 if target == "quantity" else classes, "unit": unit}
     if consent is not None:
-        options = _within_consent(options, consent, other=quantity or labels or domain is not None)
-    target: Target = "quantity" if quantity else "labels" if labels else "classes"
-    teachers = labels and asks_teachers(options)
+        options = _within_consent(options, consent, other=target != "classes" or domain is not None)
+    teachers = target == "labels" and asks_teachers(options)
     sums = target != "classes" and not teachers
     require_learnable(options.student, options.objective, target=target, sums=sums)
     if teachers:
@@ -90,7 +89,7 @@ def make_plan(
     if sums:
         require_sums_mechanism(options, unit, target=target)
         fixed: dict[str, Any] = {} if learns_sums(options.student) else {"moments": SUMS_BESIDE_COUNTS}
-        if quantity:
+        if target == "quantity":
             return quantity_plan(options, sizes, fixed=fixed)
         # The plan has the form of votes that is less noisy; a given number chooses between them.
         fixed["max_labels"] = most_labels(options, classes)

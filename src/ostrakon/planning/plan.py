@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from ostrakon.accounting.adjacent import replaced_record
 from ostrakon.accounting.composition.run import run_epsilon
@@ -14,14 +14,13 @@ from ostrakon.accounting.epsilons import Gated, WorstCase
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.membership_guess import membership_guess
 from ostrakon.accounting.privacy_curve import STATED_DELTAS, PrivacyCurve, curve_of
+from ostrakon.data.target import Target
 from ostrakon.html_table import html_table
 from ostrakon.mechanisms import LabelsGNMax, Mechanism, QuantityGNMax
 from ostrakon.mechanisms.base import Relation
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.mechanisms.interactive_gnmax import InteractiveGNMax
 from ostrakon.mechanisms.registry import build
-
-Target = Literal["classes", "quantity", "labels"]
 
 INTERACTIVE = InteractiveGNMax.name
 SIZE_IS_PUBLIC = ", which reveals that number approximately"

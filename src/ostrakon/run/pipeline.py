@@ -14,7 +14,6 @@ from ostrakon.data.object_store import ObjectPath
 from ostrakon.estimators.choices import make_student
 from ostrakon.export.student_files import require_exportable
 from ostrakon.options.options import Options, is_auto
-from ostrakon.planning.choose_mechanism import asks_teachers, require_learnable
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.steps import FinishedRun, Say, run_steps
@@ -77,10 +76,6 @@ def run(
     Guarantee: killed at any moment and called again with the same arguments, it continues from what is on the disk; no
     teacher is trained twice and no vote is noised twice (see `ostrakon.run.noise_log`).
     """
-    several = task.labels is not None
-    target = "quantity" if task.quantity is not None else "labels" if several else "classes"
-    sums = target != "classes" and not (several and asks_teachers(options))
-    require_learnable(options.student, options.objective, target=target, sums=sums)
     if not is_auto(options.student):
         require_exportable(make_student(options.student, seed=options.seed))
     check_engine("engine", engine)

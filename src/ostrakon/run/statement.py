@@ -135,7 +135,7 @@ def make_statement(
         rounds=answers.rounds,
         teachers=plan.teachers,
         classes=() if task.quantity is not None else tuple(labels),
-        several=task.labels is not None,
+        several=task.target == "labels",
         quantity=None if task.quantity is None else (task.quantity.low, task.quantity.high),
         unit=unit,
         protects=protects,
@@ -230,7 +230,7 @@ def _moment_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]
 
 def _sum_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
     """What every record added to sums of features, by the kind of target."""
-    if task.labels is not None:
+    if task.target == "labels":
         return _label_remarks(plan, task)
     return (_moment_remarks if task.quantity is None else _quantity_remarks)(plan, answers, task)
 

@@ -365,7 +365,7 @@ def measure(context: RunContext, view: View, selection: Selection) -> AnyMeasure
     with on_rows("test rows"):
         X_test = task.X_test if selection.chosen.takes_rows else np.asarray(view.transform(task.X_test), np.float64)
     measures: AnyMeasures
-    if task.labels is not None:
+    if task.target == "labels":
         student = selection.student
         measures = measures_of_labels(student.predict_proba(X_test), student.predict(X_test), task.y_test, task.classes)
     elif task.quantity is None:
@@ -405,9 +405,9 @@ def recipe_of(plan: Plan, task: Task, options: Options, view: View) -> dict[str,
 def plan_of(task: Task, options: Options) -> Plan:
     """The plan of a run on `task` (see `ostrakon.planning.make_plan.make_plan`)."""
     data = task.private
-    if options.objective == ORDERED and task.quantity is None and task.labels is None:
+    if options.objective == ORDERED and task.target == "classes":
         require_order(task.classes, task.classes_from)
-    elif options.mechanism != AUTO and find(options.mechanism).ranked and task.labels is None:
+    elif options.mechanism != AUTO and find(options.mechanism).ranked and task.target != "labels":
         raise InvalidInput(
             f"mechanism {options.mechanism} needs classes with an order: choose objective {ORDERED} and list the "
             "classes from low to high."
@@ -421,8 +421,7 @@ def plan_of(task: Task, options: Options) -> Plan:
         images=sees_images(task.X_public, options.representation),
         embedded=is_embedded(options.representation, task.X_public),
         domain=task.domain,
-        quantity=task.quantity is not None,
-        labels=task.labels is not None,
+        target=task.target,
         consent=task.consent,
     )
     if data.protects == "labels" and plan.mechanism.relation == "take-out":

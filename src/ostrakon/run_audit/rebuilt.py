@@ -54,9 +54,9 @@ def rebuilt_differs(folder: Path, plan: Plan, task: Task, options: Options, *, s
     """
     rows = np.arange(task.private.units) % task.pool
     y = np.arange(len(rows)) % plan.classes
-    if task.quantity is not None:
+    if task.target == "quantity":
         y = at_ends(y)
-    if task.labels is not None:
+    if task.target == "labels":
         y = np.eye(plan.classes, dtype=np.int64)[y]
     private = _Others(base=task.private, X=take_rows(task.X_public, rows), y=y)
     prints = {name: mark if name == "public" else "0" * len(mark) for name, mark in task.fingerprints.items()}

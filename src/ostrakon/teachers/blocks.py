@@ -42,7 +42,7 @@ def blocks_of_records(task: TableTask, transform: Transform) -> Iterator[Block]:
     columns = [*task.columns.kept, task.target, *task.extra]
     grown = _Grown(transform)
     for rows in stream(task.private, columns, labels=task.target, rows=MOST):
-        labels = label_numbers(rows.column(task.target), task.read_by)
+        labels = label_numbers(rows.column(task.target), task.read_by or task.classes)
         yield from grown.blocks(typed_cells(rows, task.columns), _with_levels(labels, rows, task.consent))
     task.private.require_unchanged()
 
@@ -95,7 +95,7 @@ def _unit_part(folder: ShardFolder, task: TableTask, shards: range) -> UnitPart:
         columns=task.columns,
         by=task.by,
         target=task.target,
-        classes=task.read_by,
+        classes=task.read_by or task.classes,
         consent=task.consent,
     )
 

@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ostrakon.data.classes import label_indices
 from ostrakon.data.columns import Columns
 from ostrakon.data.labels import Labels, set_numbers
+from ostrakon.data.quantity import Quantity
 from ostrakon.data.sharding import ShardFolder, ShardPart
+from ostrakon.data.target import learned_numbers
 from ostrakon.data.task import TableTask
 from ostrakon.features.rowwise import take_rows
 from ostrakon.validation import InvalidInput, whole
@@ -91,7 +92,7 @@ class TablePart:
     shards: ShardPart
     columns: Columns
     target: str
-    classes: tuple[str, ...] | Labels
+    classes: tuple[str, ...] | Quantity | Labels
     transform: Callable[[Any], Any] | None
 
     def load(self) -> list[tuple[Any, NDArray[np.int64]]]:
@@ -113,9 +114,8 @@ class TablePart:
         """The typed columns and class indices of one teacher, so that rows of others do not change the types."""
         if not len(rows):
             return np.empty((0, 1)), np.empty(0, np.int64)
-        cells, known = rows[self.target], self.classes
-        labels = set_numbers(known.indicators(cells)) if isinstance(known, Labels) else label_indices(cells, known)
-        return self.columns.apply(rows), labels
+        labels = learned_numbers(rows[self.target], self.classes)
+        return self.columns.apply(rows), labels if labels.ndim == 1 else set_numbers(labels)
 
 
 class TableShards:
@@ -138,7 +138,7 @@ class TableShards:
             shards=self._folder.part(teachers),
             columns=task.columns,
             target=task.target,
-            classes=task.labels or task.classes,
+            classes=task.read_by or task.classes,
             transform=self._transform,
         )
 

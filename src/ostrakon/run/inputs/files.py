@@ -33,8 +33,7 @@ def task_from_files(
     text: bool = False,
     columns: Any = None,
     drop: Sequence[str] = (),
-    quantity: Quantity | None = None,
-    labels: Labels | None = None,
+    read_by: Quantity | Labels | None = None,
     consent: Consent | None = None,
     **options: Any,
 ) -> Task:
@@ -54,10 +53,8 @@ def task_from_files(
         The columns of a table without public rows, or a TOML file that describes them.
     drop : sequence of str
         Columns of tables to leave out.
-    quantity : Quantity, optional
-        The public range of a target of tables that is a number.
-    labels : Labels, optional
-        The labels of which a row of a table may have several.
+    read_by : Quantity or Labels, optional
+        The public range of a target that is a number, or the labels of which a row may have several.
     consent : Consent, optional
         The levels of consent of the private rows of tables.
     **options
@@ -73,7 +70,7 @@ def task_from_files(
         In one sentence; see these functions.
     """
     if columns is not None or holds_images(private) or holds_texts(private):
-        _require_table(other=quantity or labels, consent=consent, drop=drop, described=columns is not None)
+        _require_table(other=read_by is not None, consent=consent, drop=drop, described=columns is not None)
     if columns is not None:
         require_no_pool(options.get("protect", "records"), public)
         if text or holds_images(private) or holds_texts(private):
@@ -98,11 +95,11 @@ def task_from_files(
                 "The representations text and tfidf need a table with a column of text, or a folder of texts, got "
                 f"{private}."
             )
-        return task_from_images(private, public, target=target, test=test, read_by=quantity or labels, **options)
+        return task_from_images(private, public, target=target, test=test, read_by=read_by, **options)
     if holds_texts(private):
         if names is not None:
             raise InvalidInput("--names belongs to tables without header, not to texts.")
-        return task_from_texts(private, public, target=target, test=test, read_by=quantity or labels, **options)
+        return task_from_texts(private, public, target=target, test=test, read_by=read_by, **options)
     return task_from_tables(
         private,
         public,
@@ -111,18 +108,17 @@ def task_from_files(
         names=names,
         text=text,
         drop=drop,
-        quantity=quantity,
-        labels=labels,
+        read_by=read_by,
         consent=consent,
         **options,
     )
 
 
-def _require_table(
-    *, other: Quantity | Labels | None, consent: Consent | None, drop: Sequence[str], described: bool
-) -> None:
-    """Refuse what needs public rows, or a table with them. described: whether columns are described."""
-    if other is not None and described:
+def _require_table(*, other: bool, consent: Consent | None, drop: Sequence[str], described: bool) -> None:
+    """Refuse what needs public rows, or a table with them. other: whether the target is other than classes. described:
+    whether columns are described.
+    """
+    if other and described:
         raise InvalidInput("columns cannot be described for a quantity or several labels: they need public rows.")
     if consent is not None:
         raise InvalidInput("consent belongs to tables with public rows: give one that has a column of levels.")

@@ -17,12 +17,13 @@ from ostrakon.data.domain import Domain
 from ostrakon.data.object_store import ObjectPath
 from ostrakon.data.outside_range import in_words, outside_table
 from ostrakon.data.owners import likely_owners, owners_in_words
+from ostrakon.data.quantity import Quantity
 from ostrakon.data.sources import open_table
 from ostrakon.data.table_files import digest_of_file, parts_of
 from ostrakon.data.task import TableTask, open_described_task, open_task
 from ostrakon.data.understood import listed
 from ostrakon.run.inputs.private_data import PrivateTable
-from ostrakon.run.inputs.task import Task, of_described, of_labels, of_protection, of_quantity
+from ostrakon.run.inputs.task import Task, of_described, of_protection, of_target
 from ostrakon.statements.statement import Protects
 from ostrakon.validation import InvalidInput
 
@@ -44,13 +45,10 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
     far = {name: share for name, share in outside.items() if name not in owners}
     note, understood = in_words(far, public_rows=len(public_rows)), tables.understood(public_rows=len(public_rows))
     notes = (*owners_in_words(owners, kept=tables.columns.kept), *(() if note is None else (note,)))
-    quantity, target = tables.quantity, {"classes": tables.classes}
-    if tables.labels is not None:
-        target = of_labels(tables.labels)
-    if quantity is not None:
+    quantity = tables.read_by
+    if isinstance(quantity, Quantity):
         clipped = tables.private.share_outside(tables.target, quantity.low, quantity.high)
-        outside = {**outside, tables.target: clipped}
-        notes, target = (*notes, *quantity.clipped_in_words(clipped)), of_quantity(quantity)
+        outside, notes = {**outside, tables.target: clipped}, (*notes, *quantity.clipped_in_words(clipped))
     return Task(
         private=PrivateTable(tables=tables, digest=fingerprints["private"]),
         X_public=public_rows,
@@ -64,7 +62,7 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
         outside=outside,
         consent=tables.consent,
         source=None if only_labels or tables.public is None else source_of(tables, fingerprints["public"]),
-        **target,
+        **of_target(tables.read_by, tables.classes),
         **of_protection(tables.protects),
     )
 

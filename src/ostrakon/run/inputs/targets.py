@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from ostrakon.data.classes import CLASSES_FROM, label_indices
+from ostrakon.data.classes import CLASSES_FROM
 from ostrakon.data.labels import Labels
-from ostrakon.data.quantity import Quantity
+from ostrakon.data.quantity import ENDS, Quantity
+from ostrakon.data.target import learned_numbers, right_numbers
 from ostrakon.data.understood import Understood, understood_images
-from ostrakon.run.inputs.task import agreed_classes, of_labels, of_quantity
+from ostrakon.run.inputs.task import agreed_classes, of_target
 from ostrakon.statements.statement import Protects
 from ostrakon.validation import InvalidInput
 
@@ -44,32 +44,26 @@ class ReadTarget:
         if read_by is None:
             names, origin = agreed_classes(private, public, classes, target=target, where=where)
             return cls(read_by=None, classes=names, classes_from=origin)
-        names = read_by.names if isinstance(read_by, Labels) else ()
+        names = read_by.names if isinstance(read_by, Labels) else ENDS
         return cls(read_by=read_by, classes=names, classes_from=CLASSES_FROM["user"])
 
     @property
     def of_task(self) -> dict[str, Any]:
         """The fields of a `Task` on its target."""
-        if isinstance(self.read_by, Quantity):
-            return of_quantity(self.read_by)
-        return {"classes": self.classes} if self.read_by is None else of_labels(self.read_by)
+        return of_target(self.read_by, self.classes)
 
     def in_words(self, form: str, *, public_rows: int, protects: Protects) -> Understood:
         """How images or texts were read (`understood_images`)."""
-        quantity = self.read_by if isinstance(self.read_by, Quantity) else None
-        several = isinstance(self.read_by, Labels)
         known: Any = {"classes": self.classes, "classes_from": self.classes_from, "protects": protects}
-        return understood_images(form, **known, public_rows=public_rows, quantity=quantity, several=several)
+        return understood_images(form, **known, public_rows=public_rows, read_by=self.read_by)
 
-    def private_rows(self, labels: NDArray[Any]) -> NDArray[np.int64]:
-        """What teachers learn from: class numbers, whole steps of the range, or 0 and 1 for every label."""
-        if isinstance(self.read_by, Quantity):
-            return self.read_by.steps(labels)
-        return label_indices(labels, self.classes) if self.read_by is None else self.read_by.indicators(labels)
+    def private_rows(self, labels: NDArray[Any]) -> NDArray[Any]:
+        """See `learned_numbers`."""
+        return learned_numbers(labels, self.read_by or self.classes)
 
     def test_rows(self, labels: NDArray[Any]) -> NDArray[Any]:
-        """What is right: as `private_rows`, and of a quantity its values."""
-        return self.read_by.numbers(labels) if isinstance(self.read_by, Quantity) else self.private_rows(labels)
+        """See `right_numbers`."""
+        return right_numbers(labels, self.read_by or self.classes)
 
     def outside(self, labels: NDArray[Any]) -> tuple[float, tuple[str, ...]]:
         """(the share of private values outside the range, a sentence on it for the trusted side, if there are any)."""

@@ -16,8 +16,9 @@ from ostrakon.data.columns import require_same_types
 from ostrakon.data.consent import Consent
 from ostrakon.data.domain import Domain
 from ostrakon.data.labels import Labels
-from ostrakon.data.quantity import ENDS, Quantity
+from ostrakon.data.quantity import Quantity
 from ostrakon.data.shared_rows import CountedRows, refuse_shared_rows
+from ostrakon.data.target import Target
 from ostrakon.data.understood import Understood
 from ostrakon.features.rowwise import row_count
 from ostrakon.run.inputs.private_data import PrivateData, Rows
@@ -72,11 +73,10 @@ class Task:
     source : dict, optional
         How a refit reads the public rows again: the checksum of their file, its columns and their kinds, or the
         description of the columns. Public. None if nothing can read them again.
-    quantity : Quantity, optional
-        The public range of a target that is a number. `classes` are then its two ends, and private rows have whole
-        steps between them; `y_test` has numbers.
-    labels : Labels, optional
-        The labels of which a row may have several. `classes` are then their names, and rows have 0 or 1 for each.
+    read_by : Quantity or Labels, optional
+        The public range of a target that is a number: `classes` are then its two ends, private rows have whole steps
+        between them, and `y_test` has numbers. Or the labels of which a row may have several: `classes` are then their
+        names, and rows have 0 or 1 for each.
     consent : Consent, optional
         The epsilon that each level of consent allows; private rows then have a level each.
     trust_model : str
@@ -104,8 +104,7 @@ class Task:
     outside: Mapping[str, float] = field(default_factory=dict[str, float])
     domain: Domain | None = None
     source: Mapping[str, Any] | None = None
-    quantity: Quantity | None = None
-    labels: Labels | None = None
+    read_by: Quantity | Labels | None = None
     consent: Consent | None = None
     trust_model: str = CENTRAL
     not_covered: tuple[str, ...] = NOT_COVERED
@@ -124,20 +123,26 @@ class Task:
         """Number of public rows."""
         return row_count(self.X_public)
 
+    @property
+    def quantity(self) -> Quantity | None:
+        """The public range of the target, if that is a number."""
+        return self.read_by if isinstance(self.read_by, Quantity) else None
+
+    @property
+    def target(self) -> Target:
+        """What is predicted."""
+        return "classes" if self.read_by is None else "labels" if self.quantity is None else "quantity"
+
 
 def of_protection(protects: Protects) -> dict[str, Any]:
     """The fields of a `Task` on trust and on what is not covered, if it protects records or labels alone."""
     return {} if protects == "records" else {"trust_model": CENTRAL_OF_LABELS, "not_covered": NOT_COVERED_OF_LABELS}
 
 
-def of_quantity(quantity: Quantity) -> dict[str, Any]:
-    """The fields of a `Task` whose target is a quantity."""
-    return {"quantity": quantity, "classes": ENDS, "not_covered": NOT_COVERED_OF_QUANTITIES}
-
-
-def of_labels(labels: Labels) -> dict[str, Any]:
-    """The fields of a `Task` whose rows may have several labels."""
-    return {"labels": labels, "classes": labels.names}
+def of_target(read_by: Quantity | Labels | None, classes: tuple[Any, ...]) -> dict[str, Any]:
+    """The fields of a `Task` on its target. classes: as of `Task`."""
+    quantity = isinstance(read_by, Quantity)
+    return {"read_by": read_by, "classes": classes} | ({"not_covered": NOT_COVERED_OF_QUANTITIES} if quantity else {})
 
 
 def of_described(domain: Domain) -> dict[str, Any]:
