@@ -225,15 +225,9 @@ def plan(
     Guarantee: no private row is read, so it costs no privacy. Every offer is what `ostrakon train` would settle
     (`ostrakon.planning.make_plan.make_plan`). A forecast is a statement about rows like the public ones.
     """
-    shown = PublicRows.of(
-        X_public,
-        y_public,
-        classes=classes,
-        read_by=other_target(
-            None if range is None else Quantity.of(range),
-            None if labels is None else Labels(names=tuple(map(str, labels))),
-        ),
-    )
+    quantity = None if range is None else Quantity.of(range)
+    several = None if labels is None else Labels(names=tuple(map(str, labels)))
+    shown = PublicRows.of(X_public, y_public, classes=classes, read_by=other_target(quantity, several))
     options = Options(
         delta=delta,
         teachers=n_teachers,
