@@ -71,6 +71,28 @@ def test_a_text_s_embedding_is_its_own_to_the_last_bit(folder):
     assert encoder.encode([]).shape == (0, WIDTH)
 
 
+def test_texts_of_one_length_go_together_and_only_where_their_bits_are_their_own(folder, monkeypatch):
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(WORDS[3:], size=size)) for size in rng.integers(1, 14, size=700)]
+    encoder, alone = SentenceEncoder(folder), SentenceEncoder(folder)
+    assert max(map(len, encoder._together(texts))) > 10
+    together = encoder.encode(texts)
+    assert together.tobytes() == np.concatenate([alone.encode([text]) for text in texts]).tobytes()
+    assert encoder.encode(texts[:5] + ["a fine film"]).shape == (6, WIDTH)
+    product = np.ndarray.__matmul__
+
+    class Changing(np.ndarray):
+        """Its rows depend on how many there are."""
+
+        def __rmatmul__(self, rows):
+            return product(rows, self.view(np.ndarray)) + np.float32(len(rows) * 1e-3)
+
+    other = SentenceEncoder(folder)
+    name = "encoder.layer.0.intermediate.dense.weight"
+    monkeypatch.setitem(other._weights, name, other._weights[name].view(Changing))
+    assert {len(part) for part in other._together(texts)} == {1}
+
+
 def test_it_is_kept_by_its_place_and_checksum(folder):
     encoder = SentenceEncoder(folder)
     assert (encoder.name, encoder.trained_on, encoder.width) == ("tiny", None, WIDTH)

