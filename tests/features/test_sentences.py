@@ -78,7 +78,7 @@ def test_texts_of_one_length_go_together_and_only_where_their_bits_are_their_own
     assert max(map(len, encoder._together(texts))) > 10
     together = encoder.encode(texts)
     assert together.tobytes() == np.concatenate([alone.encode([text]) for text in texts]).tobytes()
-    assert encoder.encode(texts[:5] + ["a fine film"]).shape == (6, WIDTH)
+    assert encoder.encode([*texts[:5], "a fine film"]).shape == (6, WIDTH)
     product = np.ndarray.__matmul__
 
     class Changing(np.ndarray):

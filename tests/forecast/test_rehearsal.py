@@ -15,6 +15,7 @@ from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.steps import run_steps
 from ostrakon.run.storage import InMemory
+from ostrakon.teachers import parallel
 from ostrakon.validation import InvalidInput
 
 OPTIONS = Options(student="logistic", seed=3)
@@ -69,6 +70,13 @@ def test_it_is_repeated_by_its_seed():
     assert 0.4 < first.majority < 0.65 < 0.8 < first.not_private
     assert (first.forecasts[0].holdout, first.forecasts[0].distinct) == (60, 120)
     assert first.forecasts[0].doublings == pytest.approx(np.log2(240 / 90))
+
+
+@pytest.mark.slow
+def test_workers_play_what_one_process_does(monkeypatch):
+    here = played(1.0, public=shown(), options=Options(student="logistic", seed=3, jobs=1))
+    monkeypatch.setattr(parallel, "_START_SECONDS", 0.0)
+    assert played(1.0, public=shown(), options=Options(student="logistic", seed=3, jobs=2)) == here
 
 
 def test_parts_share_no_row_and_every_row_is_held_out_before_any_is_again():

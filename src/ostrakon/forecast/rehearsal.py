@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import defaultdict
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from ostrakon.run.stages.selected import released_counts
 from ostrakon.run.stages.student import answer_queries, fit_student
 from ostrakon.run.stages.votes import collect, queries_of
 from ostrakon.students.selection import Selection, taught
+from ostrakon.teachers.parallel import spread
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import IntArray
 
@@ -94,12 +95,13 @@ class _Scene:
     asked: dict[int, IntArray]
 
     @classmethod
-    def of(cls, shown: PublicRows, y: IntArray, *, pool: IntArray, private: IntArray, options: Options) -> _Scene:
-        view = view_of(take_rows(shown.X, pool), options.representation, seed=options.seed)
-        # What the learners see of the players, once: the stages then have it as it is.
-        _, first, again = np.unique(private, return_index=True, return_inverse=True)
-        seen = view.transform(take_rows(shown.X, private[first]))[again]
-        learning = Learning(X_public=take_rows(shown.X, pool), view=view, student=options.student, seed=options.seed)
+    def of(
+        cls, shown: PublicRows, view: View, y: IntArray, *, pool: IntArray, private: IntArray, options: Options
+    ) -> _Scene:
+        """view: of all public rows, whose features are computed once for all scenes."""
+        own = dataclasses.replace(view, public=view.public[pool])
+        learning = Learning(X_public=take_rows(shown.X, pool), view=own, student=options.student, seed=options.seed)
+        seen = view.public[private]
         as_it_is = learn_representation("raw", seen)
         return cls(learning=learning, as_it_is=as_it_is, rows=seen, labels=y[private], options=options, asked={})
 
@@ -133,7 +135,9 @@ class _Scene:
         if chosen is None:
             return fit_student(self.learning, plan, answers, queries)
         released = released_counts(self.learning, plan, answers, queries)
-        fitted = taught(chosen, chosen.student, self.learning.rows(chosen), released)
+        # A quicker one says nearly the same of features; of pictures, networks of one round say much less.
+        student = chosen.student if chosen.takes_rows or chosen.tried is None else chosen.tried
+        fitted = taught(chosen, student, self.learning.rows(chosen), released)
         return Selection(chosen=chosen, student=fitted, agreement={})
 
 
@@ -141,41 +145,45 @@ class _Scene:
 class _Stage:
     """One repetition, with all its rows and with half of them.
 
-    small: half of the pool, and private rows drawn from half of the rows. held, test, right: held-out rows, by number,
-    as they are, and their classes. majority, boosted: accuracies of the most frequent class and of gradient boosting.
+    small: half of the pool, and private rows drawn from half of the rows. holdout, test, features, right: rows that are
+    held out, by number, as they are, their features, and their classes. majority, boosted: accuracies of the most
+    frequent class and of gradient boosting.
     """
 
     scene: _Scene
     small: _Scene
     holdout: IntArray
     test: Any
+    features: NDArray[np.float32]
     right: IntArray
     majority: float
     boosted: float
 
     @classmethod
     def of(
-        cls, shown: PublicRows, rows: IntArray, features: Any, repetition: int, options: Options, *, records: int
+        cls, shown: PublicRows, view: View, rows: IntArray, repetition: int, options: Options, *, records: int
     ) -> _Stage:
-        """features: of all rows, of which labels are simulated; None where rows have labels."""
+        """rows: with labels, or all rows, of which labels are then simulated. view: of all public rows."""
         rng = np.random.default_rng([options.seed, repetition])
-        y = shown.y if features is None else simulated_labels(features, classes=len(shown.classes), rng=rng)
+        simulated = not len(shown.labelled)
+        y = simulated_labels(view.public, classes=len(shown.classes), rng=rng) if simulated else shown.y
         holdout, players, pool = _split(rows, repetition, seed=options.seed)
         own = dataclasses.replace(options, seed=int(rng.integers(2**31)), jobs=1)
         private = players[rng.integers(len(players), size=records)]
-        scene = _Scene.of(shown, y, pool=pool, private=private, options=own)
+        scene = _Scene.of(shown, view, y, pool=pool, private=private, options=own)
         few = players[: len(players) // 2]
         fewer = few[rng.integers(len(few), size=records)]
-        small = _Scene.of(shown, y, pool=pool[: max(2, len(pool) // 2)], private=fewer, options=own)
-        test, right = take_rows(shown.X, holdout), y[holdout]
+        small = _Scene.of(shown, view, y, pool=pool[: max(2, len(pool) // 2)], private=fewer, options=own)
+        right = y[holdout]
         return cls(
             scene=scene,
             small=small,
             holdout=holdout,
-            test=test,
+            test=take_rows(shown.X, holdout),
+            features=view.public[holdout],
             right=right,
             majority=float(np.mean(right == np.bincount(y[players]).argmax())),
-            boosted=_boosted(scene.learning.view, shown, y, players, test, right, seed=own.seed),
+            boosted=_boosted(view.public[players], y[players], view.public[holdout], right, seed=own.seed),
         )
 
     def accuracy(
@@ -183,17 +191,15 @@ class _Stage:
     ) -> tuple[float, str]:
         """Accuracy on the held-out rows, and who learned. planned: the plan for a pool; student: as of `play`."""
         selection = self.scene.play(planned(self.scene.pool), rng=rng, student=student)
-        return self._right(self.scene, selection), selection.chosen.name
+        return self._right(selection), selection.chosen.name
 
     def of_half(self, planned: Callable[[int], Plan], *, rng: np.random.Generator, student: str) -> float:
         """Accuracy with half of all rows; per-record runs have the same student."""
         plan = planned(self.small.pool)
-        return self._right(self.small, self.small.play(plan, rng=rng, student=student if plan.per_record else None))
+        return self._right(self.small.play(plan, rng=rng, student=student if plan.per_record else None))
 
-    def _right(self, scene: _Scene, selection: Selection) -> float:
-        seen = self.test
-        if not selection.chosen.takes_rows:
-            seen = np.asarray(scene.learning.view.transform(seen), np.float64)
+    def _right(self, selection: Selection) -> float:
+        seen = self.test if selection.chosen.takes_rows else np.asarray(self.features, np.float64)
         return float(np.mean(selection.student.predict(seen) == self.right))
 
 
@@ -233,66 +239,136 @@ def rehearse(
         For fewer than 2 repetitions or too few rows.
     """
     repetitions = whole("repetitions", repetitions, at_least=2)
-    simulated = not len(shown.labelled)
-    rows = _enough_rows(shown)
-    features = view_of(shown.X, options.representation, seed=options.seed).public if simulated else None
-    scores: dict[int, list[tuple[float, float]]] = defaultdict(list)
-    students: dict[int, str] = {}
-    failures: dict[tuple[float, str], str] = {}
-    majority, boosted, distinct = [], [], set[int]()
-    holdout = pool = 1
-    # The longest list of queries first: it begins with every shorter one.
-    longest_first = sorted(range(len(offers)), key=lambda number: -_asked(offers[number]))
+    given = _Given(
+        shown=shown,
+        rows=_enough_rows(shown),
+        view=view_of(shown.X, options.representation, seed=options.seed),
+        offers=tuple(offers),
+        options=options,
+        records=records,
+        plans={},
+    )
     total = repetitions * len(offers)
-    planned = _planner(shown, options, records=records)
-    with threadpool_limits(1), reporting(progress, label="Rehearsing", total=total) as report:
-        for repetition in range(repetitions):
-            stage = _Stage.of(shown, rows, features, repetition, options, records=records)
-            majority.append(stage.majority)
-            boosted.append(stage.boosted)
-            distinct |= set(stage.holdout.tolist())
-            holdout, pool = len(stage.holdout), stage.scene.pool
-            gains: dict[str, float] = {}
-            for index, number in enumerate(longest_first):
-                report(repetition * len(offers) + index, total)
-                offer = offers[number]
-                if offer.plan is None or (offer.epsilon, offer.mechanism) in failures:
-                    continue
-                plans = partial(planned, offer.mechanism, offer.epsilon)
-                noise = np.random.default_rng([options.seed, repetition, number])
-                try:
-                    right, students[number] = stage.accuracy(plans, rng=noise, student=students.get(number))
-                    if offer.mechanism not in gains:
-                        gains[offer.mechanism] = right - stage.of_half(plans, rng=noise, student=students[number])
-                    scores[number].append((right, float(np.clip(right - gains[offer.mechanism], 0, 1))))
-                except InvalidInput as refused:
-                    failures[offer.epsilon, offer.mechanism] = str(refused)
-        report(total, total)
-    sizes = {"holdout": holdout, "distinct": len(distinct), "doublings": max(0.0, math.log2(shown.rows / pool))}
+    with reporting(progress, label="Rehearsing", total=total) as report:
+        report(0, total)
+        # Students are chosen in the first repetition; the others need them, and each other not.
+        begun = time.perf_counter()
+        done = [given.played(0, {}, report=report, total=total)]
+        taken, rest = time.perf_counter() - begun, range(1, repetitions)
+        play = partial(given.played, students=done[0].students)
+        for one in spread(play, rest, total=len(rest), n_jobs=options.jobs, seconds=taken):
+            done.append(one)
+            report(len(done) * len(offers), total)
+    done.sort(key=lambda one: one.repetition)
+    failures = {key: why for one in done for key, why in one.failures.items()}
+    scores = {number: [one.scores[number] for one in done if number in one.scores] for number in range(len(offers))}
+    sizes = {
+        "holdout": done[-1].holdout.size,
+        "distinct": len(np.unique(np.concatenate([one.holdout for one in done]))),
+        "doublings": max(0.0, math.log2(shown.rows / done[-1].pool)),
+    }
     return Rehearsal(
         forecasts=tuple(
             _forecast(offers[number], results, **sizes)
-            for number, results in sorted(scores.items())
+            for number, results in scores.items()
             if len(results) == repetitions
         ),
-        majority=float(np.mean(majority)),
-        boosted=tuple(boosted),
-        simulated=simulated,
+        majority=float(np.mean([one.majority for one in done])),
+        boosted=tuple(one.boosted for one in done),
+        simulated=not len(shown.labelled),
         failures=failures,
     )
 
 
-def _planner(shown: PublicRows, options: Options, *, records: int) -> Callable[[str, float, int], Plan]:
-    """The plan of a mechanism at an epsilon for a pool of that size."""
-    embedded = is_embedded(options.representation, shown.X)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Played:
+    """What a repetition gave.
 
-    @cache
-    def planned(mechanism: str, epsilon: float, pool: int) -> Plan:
+    scores: (accuracy, accuracy less what half of the rows lose), by the number of the offer. students: who learned.
+    """
+
+    repetition: int
+    scores: dict[int, tuple[float, float]]
+    students: dict[int, str]
+    failures: dict[tuple[float, str], str]
+    majority: float
+    boosted: float
+    holdout: IntArray
+    pool: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Given:
+    """What all repetitions are given: public rows, those to play with, their features, offers and options.
+
+    plans: those that are known already, by mechanism, epsilon and number of rows of the pool.
+    """
+
+    shown: PublicRows
+    rows: IntArray
+    view: View
+    offers: tuple[Offer, ...]
+    options: Options
+    records: int
+    plans: dict[tuple[str, float, int], Plan]
+
+    def played(
+        self, repetition: int, students: dict[int, str], *, report: Report | None = None, total: int = 0
+    ) -> _Played:
+        """A repetition. students: who learns, by the number of the offer; the others are chosen here."""
+        with threadpool_limits(1):
+            stage = _Stage.of(self.shown, self.view, self.rows, repetition, self.options, records=self.records)
+            played = _Played(
+                repetition=repetition,
+                scores={},
+                students=dict(students),
+                failures={},
+                majority=stage.majority,
+                boosted=stage.boosted,
+                holdout=stage.holdout,
+                pool=stage.scene.pool,
+            )
+            gains: dict[str, float] = {}
+            # The longest list of queries first: it begins with every shorter one.
+            longest_first = sorted(range(len(self.offers)), key=lambda number: -_asked(self.offers[number]))
+            for index, number in enumerate(longest_first):
+                offer = self.offers[number]
+                if offer.plan is not None and (not students or number in students):
+                    noise = np.random.default_rng([self.options.seed, repetition, number])
+                    plans = partial(self._planned, offer.mechanism, offer.epsilon)
+                    try:
+                        self._one(stage, number, plans, noise, played, gains)
+                    except InvalidInput as refused:
+                        played.failures[offer.epsilon, offer.mechanism] = str(refused)
+                if report is not None:
+                    report(index + 1, total)
+        return played
+
+    def _planned(self, mechanism: str, epsilon: float, pool: int) -> Plan:
         # As a run of this pool would be planned, at the same teachers and delta; its noise may be for other queries.
-        asked = asked_for(options, mechanism=mechanism, epsilon=epsilon)
-        return make_plan(asked, units=records, pool=pool, classes=len(shown.classes), embedded=embedded)
+        if (mechanism, epsilon, pool) not in self.plans:
+            asked = asked_for(self.options, mechanism=mechanism, epsilon=epsilon)
+            embedded = is_embedded(self.options.representation, self.shown.X)
+            sizes = {"units": self.records, "pool": pool, "classes": len(self.shown.classes)}
+            self.plans[mechanism, epsilon, pool] = make_plan(asked, **sizes, embedded=embedded)
+        return self.plans[mechanism, epsilon, pool]
 
-    return planned
+    def _one(
+        self,
+        stage: _Stage,
+        number: int,
+        plans: Callable[[int], Plan],
+        noise: np.random.Generator,
+        played: _Played,
+        gains: dict[str, float],
+    ) -> None:
+        """Play an offer, and add what it gave. gains: what all of the rows give more than half of them."""
+        mechanism = self.offers[number].mechanism
+        right, student = stage.accuracy(plans, rng=noise, student=played.students.get(number))
+        played.students[number] = student
+        if mechanism not in gains:
+            gains[mechanism] = right - stage.of_half(plans, rng=noise, student=student)
+        played.scores[number] = right, float(np.clip(right - gains[mechanism], 0, 1))
 
 
 def _enough_rows(shown: PublicRows) -> IntArray:
@@ -326,17 +402,14 @@ def _split(places: IntArray, repetition: int, *, seed: int) -> tuple[IntArray, I
     return holdout, rest[:players], rest[players:]
 
 
-def _boosted(
-    view: View, shown: PublicRows, y: IntArray, players: IntArray, test: Any, right: IntArray, *, seed: int
-) -> float:
-    """Accuracy of gradient boosting without noise; of a single class, that class."""
-    if len(np.unique(y[players])) < 2:
-        return float(np.mean(right == y[players][0]))
+def _boosted(seen: Any, y: IntArray, test: Any, right: IntArray, *, seed: int) -> float:
+    """Accuracy of gradient boosting without noise on features of rows; of a single class, that class."""
+    if len(np.unique(y)) < 2:
+        return float(np.mean(right == y[0]))
     # As many rows in a leaf as scikit-learn's 20, but so few where rows are few that trees may split at all.
-    least = min(20, max(2, len(players) // 20))
+    least = min(20, max(2, len(y) // 20))
     model = HistGradientBoostingClassifier(max_iter=60, min_samples_leaf=least, random_state=seed)
-    model.fit(view.transform(take_rows(shown.X, players)), y[players])
-    return float(np.mean(model.predict(view.transform(test)) == right))
+    return float(np.mean(model.fit(seen, y).predict(test) == right))
 
 
 _DIRECTIONS = 40

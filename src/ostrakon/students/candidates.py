@@ -87,7 +87,10 @@ def table_candidates(
         else:
             other = boosted if many and boosts else forest
             both = Candidate(
-                name=f"{MOMENTS}:{other.name}", student=MomentVote(other.student), mean_of=(MOMENTS, other.name)
+                name=f"{MOMENTS}:{other.name}",
+                student=MomentVote(other.student),
+                tried=MomentVote(other.tried),
+                mean_of=(MOMENTS, other.name),
             )
         # Where sums are released, these two took time and were never chosen: see benchmarks/README.md.
         found = [both, alone, *(each for each in found if not each.name.startswith(("svm-rbf", SPREADING)))]

@@ -54,24 +54,32 @@ def _given_up() -> tuple[type[BaseException], ...]:
 
 
 def spread(
-    work: Callable[[Any], Any], pieces: Iterable[Any], *, total: int, n_jobs: int | None, max_nbytes: str | None = "1M"
+    work: Callable[[Any], Any],
+    pieces: Iterable[Any],
+    *,
+    total: int,
+    n_jobs: int | None,
+    max_nbytes: str | None = "1M",
+    seconds: float | None = None,
 ) -> Iterator[Any]:
     """The results of `work` on every piece, in the order of completion.
 
     The first piece is done here and timed: workers are started only if the rest takes longer than their start. If an
     engine is set (see `ostrakon.teachers.engines`), all pieces go there. The results are the same in any case.
-    max_nbytes: as in joblib, None keeps data out of temporary files.
+    max_nbytes: as in joblib, None keeps data out of temporary files. seconds: what a piece takes, if that is known.
     Raises `WorkerKilled` if a worker process is killed.
     """
     waiting = iter(pieces)
     if engine_in_use() is not None:
         yield from in_parallel((joblib.delayed(work)(piece) for piece in waiting), n_jobs=n_jobs, max_nbytes=max_nbytes)
         return
-    started = time.perf_counter()
-    for piece in waiting:
-        yield work(piece)
-        break
-    rest = (time.perf_counter() - started) * (total - 1)
+    rest = None if seconds is None else seconds * total
+    if rest is None:
+        started = time.perf_counter()
+        for piece in waiting:
+            yield work(piece)
+            break
+        rest = (time.perf_counter() - started) * (total - 1)
     if n_jobs in (None, 1) or rest < _START_SECONDS:
         yield from map(work, waiting)
         return

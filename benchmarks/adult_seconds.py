@@ -1,0 +1,84 @@
+"""Processor seconds of a fit of Adult and of a plan for three epsilons with its rehearsal, as a user starts them.
+
+    python benchmarks/adult_seconds.py --data DIR --work DIR [--what fit plan]
+
+The public rows are half of adult.test, without labels for the fit and with them for the plan; the other half is tested
+on. Each command is a process of its own; processor seconds are those of it and of its workers. A fixed piece of
+arithmetic is timed before and after: on the machine of benchmarks/README.md, nothing else running, it takes 1.0 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from ostrakon.data.datasets import adult
+
+CLASSES = "<=50K,>50K"
+
+
+def tables(data: Path, work: Path) -> None:
+    """Write the tables of the commands into `work`."""
+    given = adult(data / "adult", random_state=0)
+    names = np.array(CLASSES.split(","))
+    private, public, test = (
+        rows.assign(income=names[labels])
+        for rows, labels in ((given.X, given.y), (given.X_public, given.y_public), (given.X_test, given.y_test))
+    )
+    work.mkdir(parents=True, exist_ok=True)
+    for name, table in (("private", private), ("labelled", public), ("test", test)):
+        table.to_csv(work / f"{name}.csv", index=False)
+    public.drop(columns="income").to_csv(work / "public.csv", index=False)
+
+
+def commands(work: Path) -> dict[str, list[str]]:
+    """The two commands."""
+    target = ["--target", "income"]
+    private = ["--private", f"{work}/private.csv", "--public", f"{work}/public.csv", "--test", f"{work}/test.csv"]
+    settings = ["--classes", CLASSES, "--epsilon", "1", "--seed", "0", "--out", f"{work}/run"]
+    asked = ["--public", f"{work}/labelled.csv", "--records", "32561", "--epsilons", "0.5", "1", "2"]
+    return {"fit": ["train", *private, *target, *settings], "plan": ["plan", *asked, *target]}
+
+
+def arithmetic() -> float:
+    """Processor seconds of a fixed piece of arithmetic, in Python and in NumPy."""
+    begun = time.process_time()
+    rows = np.random.default_rng(0).normal(size=(400, 400))
+    for _ in range(60):
+        rows = np.tanh(rows @ rows / 400)
+        sum(number * number for number in range(60_000))
+    return time.process_time() - begun
+
+
+def main() -> None:
+    """Run the commands and print their seconds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--what", nargs="+", default=["fit", "plan"], choices=["fit", "plan"])
+    given = parser.parse_args()
+    tables(given.data, given.work)
+    for what in given.what:
+        shutil.rmtree(given.work / "run", ignore_errors=True)
+        before, machine, clock = resource.getrusage(resource.RUSAGE_CHILDREN), arithmetic(), time.perf_counter()
+        words = [sys.executable, "-m", "ostrakon", *commands(given.work)[what]]
+        with (given.work / f"{what}.txt").open("w") as log:
+            subprocess.run(words, check=True, stdout=log, stderr=log, env={**os.environ, "COLUMNS": "160"})
+        waited, machine = time.perf_counter() - clock, (machine + arithmetic()) / 2
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        print(
+            f"{what}: {spent:.1f} processor seconds, {waited:.1f} s of wall time; arithmetic {machine:.2f}", flush=True
+        )
+
+
+if __name__ == "__main__":
+    main()
