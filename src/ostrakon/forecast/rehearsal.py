@@ -349,7 +349,7 @@ class _Given:
         if (mechanism, epsilon, pool) not in self.plans:
             asked = asked_for(self.options, mechanism=mechanism, epsilon=epsilon)
             embedded = is_embedded(self.options.representation, self.shown.X)
-            sizes = {"units": self.records, "pool": pool, "classes": len(self.shown.classes)}
+            sizes: dict[str, Any] = {"units": self.records, "pool": pool, "classes": len(self.shown.classes)}
             self.plans[mechanism, epsilon, pool] = make_plan(asked, **sizes, embedded=embedded)
         return self.plans[mechanism, epsilon, pool]
 
