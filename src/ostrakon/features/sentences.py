@@ -170,7 +170,8 @@ class SentenceEncoder(TextEncoder):
         if tokens not in self._at_a_time:
             kinds = {value.shape: value for name, value in self._weights.items() if ".layer.0." in name}
             products = [weight for shape, weight in kinds.items() if len(shape) == 2]
-            self._at_a_time[tokens] = some if some > 1 and all(_alone(weight, tokens, some) for weight in products) else 1
+            alone = all(_alone(weight, tokens, some) for weight in products)
+            self._at_a_time[tokens] = some if alone else 1
         return self._at_a_time[tokens]
 
     def _some(self, texts: list[str]) -> list[tuple[str, NDArray[np.float32]]]:
