@@ -9,8 +9,8 @@ run. Printed is the mean number of ranks between the predicted and the right cla
 
 With --teachers, that many trained teachers (logistic regression) vote, and mechanisms are compared at equal epsilon,
 each with the same number of queries (--queries) or with its own default one: ranks between its answers and the right
-classes of the public rows asked about, and between the student's labels and those of the test rows. Neighbours: one
-record added or removed.
+classes of the public rows asked about, and between the student's labels and those of the test rows, with the share of
+right ones. Neighbours: one record added or removed.
 """
 
 from __future__ import annotations
@@ -52,6 +52,11 @@ CUTS = {
     "wage": (70, 90, 110, 140),
     "wine": (3.5, 4.5, 5.5, 6.5, 7.5),
     "concrete": (20, 30, 40, 50),
+    "computers": (1600, 2000, 2400, 3000),
+    "houses": (120_000, 150_000, 180_000, 240_000),
+    "cps": (250, 400, 600, 900),
+    "words": tuple(range(1, 11)),
+    "education": (9, 10, 11, 13),
     "friedman1-3": (12, 16),
     "friedman1-12": tuple(range(5, 27, 2)),
     "diamonds-3": (1500, 5000),
@@ -85,7 +90,7 @@ def said_by(parts: Any, cuts: Any, epsilon: float, seed: int) -> Any:
     ranks = ranks.fit(X, y.astype(float), X_public=held).predict(test)
     yield "quantity, rounded", np.clip(np.rint(ranks), 0, classes - 1)
     contest = Contest(X=X, y=y, X_public=held, X_test=test, y_test=split.y_test, classes=classes)
-    rows, X_test = contest.seen(seed)
+    rows, X_test, _ = contest.seen(seed)
     rng = np.random.default_rng([seed, 4])
     weights = descent(rows, y, classes, mu_of(epsilon, delta), REPLACED, FIXED, rng)
     likely = softmax(np.column_stack([X_test, np.ones(len(X_test))]) @ weights, axis=1)
@@ -111,7 +116,7 @@ class Depth(ExponentialMechanism):
 
 
 def of_teachers(name: str, asked: argparse.Namespace, epsilon: float) -> Any:
-    """(mechanism, noise, answers, their mean rank error, the student's): means over seeds, of trained teachers."""
+    """(mechanism, noise, answers, rank error and accuracy of answers, of the student): means over seeds."""
     X, quantity = SETS[name.partition("-")[0]][0](asked.data)
     y, classes = np.digitize(quantity, CUTS[name]), len(CUTS[name]) + 1
     own = {"teachers": asked.teachers, "teacher": "logistic", "queries": asked.queries, "jobs": 1}
@@ -135,7 +140,8 @@ def of_teachers(name: str, asked: argparse.Namespace, epsilon: float) -> Any:
             said = np.asarray(student.predict(np.asarray(view.transform(X.iloc[test]), np.float64)))
             answered = answers.labels >= 0
             ranks = np.abs(answers.labels - y[public][queries])[answered]
-            found.append((answered.sum(), ranks.mean(), np.abs(said - y[test]).mean()))
+            apart = np.abs(said - y[test])
+            found.append((answered.sum(), ranks.mean(), np.mean(ranks == 0), apart.mean(), np.mean(apart == 0)))
         assert plan is not None
         yield mechanism, plan.mechanism.vote_noise, np.mean(found, axis=0)
 
@@ -153,11 +159,12 @@ def main() -> None:
     asked = parser.parse_args()
     warnings.filterwarnings("ignore")
     if asked.teachers is not None:
-        print("| table, epsilon | mechanism | noise | answers | rank error of answers | of the student |")
+        print("| table, epsilon | mechanism | noise | answers | rank error, accuracy of answers | of the student |")
         for name in asked.sets:
             for epsilon in asked.epsilons:
-                for mechanism, noise, (answers, ranks, student) in of_teachers(name, asked, epsilon):
-                    cells = f"{mechanism} | {noise:.1f} | {answers:.0f} | {ranks:.3f} | {student:.3f}"
+                for mechanism, noise, (answers, *found) in of_teachers(name, asked, epsilon):
+                    cells = f"{mechanism} | {noise:.1f} | {answers:.0f}"
+                    cells += " | {:.3f}, {:.1%} | {:.3f}, {:.1%}".format(*found)
                     print(f"| {name}, {epsilon:g} | {cells} |", flush=True)
         return
     print("| table, epsilon |", " | ".join(WAYS), "|")

