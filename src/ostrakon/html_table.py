@@ -1,7 +1,5 @@
 """A small HTML table: how results show themselves in a notebook."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from html import escape

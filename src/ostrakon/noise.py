@@ -3,8 +3,6 @@
 The seed that makes data splits and models repeatable never reaches this file.
 """
 
-from __future__ import annotations
-
 import secrets
 from typing import Any, cast
 

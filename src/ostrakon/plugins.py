@@ -1,7 +1,5 @@
 """Mechanisms, encoders and estimators of other packages, found by their entry points."""
 
-from __future__ import annotations
-
 from importlib.metadata import entry_points
 from typing import Any, Literal
 

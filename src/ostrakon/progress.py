@@ -1,7 +1,5 @@
 """Progress bars with an estimate for work that takes long, or calls of a function instead."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import time

@@ -1,7 +1,5 @@
 """Checks of arguments with one sentence for an error: every public function checks its numbers here."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import math

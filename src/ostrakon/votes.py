@@ -1,7 +1,5 @@
 """Votes: how many teachers chose each class, query by query."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
@@ -194,7 +192,7 @@ class BoundedVotes(Votes):
     __slots__ = ("max_contributions", "moments")
 
     max_contributions: int
-    moments: Moments | None
+    moments: "Moments | None"
     """The sums of features of the same teachers; they belong to all queries together, so a part of them has None."""
 
     def __init__(

@@ -1,7 +1,5 @@
 """The interface of a mechanism: public parameters, a sampler, the outcome law and the worst case."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math
@@ -205,7 +203,7 @@ class Mechanism(ABC):
         """The neighbours that the guarantee is for where a teacher is one record, or all that one record may change."""
         return "add-remove"
 
-    def under(self, relation: Relation) -> Mechanism:
+    def under(self, relation: Relation) -> "Mechanism":
         """The same noise, priced for other neighbours; refused if that price is unknown."""
         if relation != self.relation:
             raise InvalidInput(f"{self.name} has a price for {self.relation} alone, got {relation}.")
@@ -243,7 +241,7 @@ class Mechanism(ABC):
         """The cost of `queries` (at least 1) queries together, if it differs from the sum of their costs; else None."""
         return None
 
-    def for_queries(self, rows: NDArray[np.intp]) -> Mechanism:
+    def for_queries(self, rows: NDArray[np.intp]) -> "Mechanism":
         """The mechanism for `votes[rows]`: itself, unless its parameters have one row per query."""
         return self
 
@@ -259,7 +257,7 @@ class Mechanism(ABC):
         """
         return None
 
-    def comparison(self, classes: int) -> Mechanism | None:
+    def comparison(self, classes: int) -> "Mechanism | None":
         """The two-class query by which the mechanism bisects ordered classes; None if it does not.
 
         Of the classes that are left, the votes at or below the middle one (rounded down) are compared with those above

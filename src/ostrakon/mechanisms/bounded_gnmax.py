@@ -1,7 +1,5 @@
 """GNMax with bounded contributions: every teacher votes on a few queries, so the number of queries costs nothing."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import partial
@@ -129,7 +127,7 @@ class BoundedGNMax(StatefulMechanism):
     def relation(self) -> Relation:
         return "take-out" if self.neighbours == REMOVED else "replace"
 
-    def under(self, relation: Relation) -> BoundedGNMax:
+    def under(self, relation: Relation) -> "BoundedGNMax":
         if relation not in ("replace", "take-out"):
             raise InvalidInput(f"{self.name} has a price for replace and take-out, got {relation}.")
         return replace(self, neighbours=REMOVED if relation == "take-out" else REPLACED)

@@ -1,7 +1,5 @@
 """Confident-GNMax: a noisy test whether the teachers agree, then their noisy label."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """The exponential mechanism: a class with probability proportional to exp(epsilon * votes / 2)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

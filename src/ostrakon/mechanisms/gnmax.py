@@ -1,7 +1,5 @@
 """GNMax: the largest count with Gaussian noise."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Interactive-GNMax: ask for a label only if the teachers, with noise, contradict the student."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from dataclasses import dataclass
@@ -99,7 +97,7 @@ class InteractiveGNMax(Mechanism):
         """The number of rows of scores."""
         return len(self.scores)
 
-    def for_queries(self, rows: NDArray[np.intp]) -> InteractiveGNMax:
+    def for_queries(self, rows: NDArray[np.intp]) -> "InteractiveGNMax":
         """The same mechanism for the chosen queries, in their order; for `votes[rows]`."""
         return type(self)(
             threshold=self.threshold, sigma1=self.sigma1, sigma2=self.sigma2, scores=np.atleast_2d(self.scores[rows])

@@ -1,7 +1,5 @@
 """Labels GNMax: per-record teachers vote on several labels at once, and add their features to a sum for each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar

@@ -1,7 +1,5 @@
 """LNMax: the largest count with Laplace noise, the aggregation of the first PATE paper."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

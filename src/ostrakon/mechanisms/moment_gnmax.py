@@ -1,7 +1,5 @@
 """Moment GNMax: per-record teachers vote and add their feature vectors to sums by class, at one joint price."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Quantity GNMax: per-record teachers split a vote between two ends, and add their features times their quantity."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar

@@ -1,7 +1,5 @@
 """Rényi cost of pure differential privacy, and of a mechanism of bounded range."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -1,7 +1,5 @@
 """The registry of mechanisms: from a name to its class, and from plain values to an instance."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re

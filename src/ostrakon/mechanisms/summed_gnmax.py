@@ -1,7 +1,5 @@
 """GNMax on the summed tables of several owners: one aggregator adds the noise, or every owner adds its share."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Inverses of falling costs: the least number, or the most queries, within a limit on the cost."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable

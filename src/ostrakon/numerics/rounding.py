@@ -1,7 +1,5 @@
 """Floats that are never below, or never above, exact numbers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from fractions import Fraction

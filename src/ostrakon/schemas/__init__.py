@@ -1,7 +1,5 @@
 """The JSON that others read, as JSON Schema (draft 2020-12): one file for each kind of object that ostrakon writes."""
 
-from __future__ import annotations
-
 import json
 from importlib.resources import files
 from typing import Any

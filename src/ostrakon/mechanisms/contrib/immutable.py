@@ -1,7 +1,5 @@
 """The near-zero-cost papers' immutable noisy argmax: implemented as published, not a guarantee."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import partial

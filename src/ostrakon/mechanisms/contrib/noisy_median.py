@@ -1,7 +1,5 @@
 """The noisy median: for ordered classes, bisection by noisy comparisons of the votes below and above."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar

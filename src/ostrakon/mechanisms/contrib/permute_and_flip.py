@@ -1,7 +1,5 @@
 """Permute-and-flip: the largest count with exponential noise, and its outcome law."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

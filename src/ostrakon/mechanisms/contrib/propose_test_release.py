@@ -1,7 +1,5 @@
 """Propose-test-release: the exact plurality, if a noisy test shows that no single vote decides it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar, Self

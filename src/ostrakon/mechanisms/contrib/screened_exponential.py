@@ -1,7 +1,5 @@
 """Screening: a noisy test (Laplace) whether the teachers agree, then the exponential mechanism."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Sparse vector: exact pluralities; only refusals cost."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """How many votes must move before the plurality changes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ostrakon.votes import IntArray, Votes
