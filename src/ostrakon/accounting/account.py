@@ -1,7 +1,5 @@
 """`account` prices a run: worst case, exact data-dependent cost, the papers' bound and a forecast."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The guarantee of one release under several definitions of neighbouring data sets."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

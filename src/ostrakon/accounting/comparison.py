@@ -1,7 +1,5 @@
 """Compare all mechanisms on the same votes at equal epsilon."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

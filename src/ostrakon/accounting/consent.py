@@ -1,7 +1,5 @@
 """What a release costs a record whose contribution is scaled: a guarantee for each public level of consent."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Four types of epsilon: worst-case, data-dependent, gated, sanitized. The data-dependent one is private."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Never
 

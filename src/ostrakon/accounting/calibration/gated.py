@@ -1,7 +1,5 @@
 """Calibration under a gate: the noise for a target epsilon if the votes are expected to agree."""
 
-from __future__ import annotations
-
 import functools
 import math
 

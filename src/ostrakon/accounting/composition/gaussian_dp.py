@@ -1,7 +1,5 @@
 """Gaussian differential privacy: the exact (epsilon, delta) of composed Gaussian mechanisms."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

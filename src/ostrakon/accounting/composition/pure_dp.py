@@ -1,7 +1,5 @@
 """Optimal composition of pure differential privacy."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

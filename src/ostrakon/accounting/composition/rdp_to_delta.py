@@ -1,7 +1,5 @@
 """From one Rényi order to delta, at an epsilon of either sign."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The epsilon of a whole run whose queries depend on each other: its checks, and the failures that delta pays for."""
 
-from __future__ import annotations
-
 import math
 
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon

@@ -1,7 +1,5 @@
 """Whole numbers with a sum of discrete Gaussians as noise: priced as one continuous Gaussian, rounded at random."""
 
-from __future__ import annotations
-
 import math
 
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon

@@ -1,7 +1,5 @@
 """Arguments of the compiled accountant, from a mechanism's structure: tables, quadrature rules and limits."""
 
-from __future__ import annotations
-
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The data-dependent cost by the recursion of adaptive composition, with the votes at hand; private, like the votes."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The exact data-dependent cost of every query, for any mechanism with an outcome law."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

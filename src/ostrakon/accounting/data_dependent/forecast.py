@@ -1,7 +1,5 @@
 """Expected answers and cost of a run, query by query: for planning, on the trusted side only."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The worst case of labels by adaptive composition: exact up to rounding for two classes, nearly so for more."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

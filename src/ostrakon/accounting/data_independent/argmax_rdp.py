@@ -1,7 +1,5 @@
 """The worst case of a released label. Gaussian DP overcharges, because it prices the noisy histogram."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -60,7 +58,7 @@ class _Box:
     def points(self, count: int) -> FloatArray:
         return np.linspace(self.low, self.high, count)
 
-    def around(self, best: float) -> _Box:
+    def around(self, best: float) -> "_Box":
         width = (self.high - self.low) / 8
         return _Box(best - width, best + width)
 

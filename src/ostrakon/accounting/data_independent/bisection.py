@@ -9,8 +9,6 @@ follows, V_1 = V and
 (P, Q) over all neighbouring votes of two classes, and over equal ones. Proof: docs/adaptive.md.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -5,8 +5,6 @@ Below, a vote moves from class i to class j, Z is the factor by which that chang
 count, N the number of teachers, and h half of epsilon. Proofs: docs/adaptive.md.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterator

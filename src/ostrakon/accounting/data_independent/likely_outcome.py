@@ -1,7 +1,5 @@
 """The largest cost of a label if one class wins with probability at least 1 - q."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The worst case of a run in stages: several mechanisms one after another, and what an earlier release has cost."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

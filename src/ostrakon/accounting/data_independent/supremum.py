@@ -1,7 +1,5 @@
 """The joint supremum: the largest cost of one query over all votes, check and label together."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The certificate of a gate: a finite check of its table gives the unconditional (epsilon, delta)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

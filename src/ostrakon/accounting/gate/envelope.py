@@ -1,7 +1,5 @@
 """The envelope: the largest cost of any data set within d teachers of this one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Self
 

@@ -1,7 +1,5 @@
 """Lookup tables of the envelope's loops, computed once for all queries: label costs, and the effect of a top count."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The gate: release a batch of answers only if the votes agree enough."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The sanitized estimate: a noisy, publishable estimate of the data-dependent cost."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Self
