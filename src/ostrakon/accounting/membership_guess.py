@@ -1,7 +1,5 @@
 """What a guarantee means for an attacker: how often a guess at a record's membership can be right."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

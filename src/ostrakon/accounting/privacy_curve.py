@@ -1,7 +1,5 @@
 """The privacy curve of a release: its epsilons at other deltas, and the least error rates of every test."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Rényi cost curves: sums, multiples and conversion to epsilon."""
 
-from __future__ import annotations
-
 import math
 import numbers
 from dataclasses import dataclass
@@ -64,14 +62,14 @@ class Curve:
         values.setflags(write=False)
         return values
 
-    def __add__(self, other: object) -> Curve:
+    def __add__(self, other: object) -> "Curve":
         if not isinstance(other, Curve):
             return NotImplemented
         if not np.array_equal(self.orders, other.orders):
             raise InvalidInput("Curves must have the same orders to be added.")
         return Curve(self.orders, self.values + other.values)
 
-    def __mul__(self, count: int) -> Curve:
+    def __mul__(self, count: int) -> "Curve":
         if isinstance(count, bool) or not isinstance(count, numbers.Integral):
             raise InvalidInput(
                 f"A curve is multiplied by a number of repetitions, an integer of at least 0, got {count!r}."

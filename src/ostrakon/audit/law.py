@@ -1,7 +1,5 @@
 """Do the answers follow the outcome law that they should?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -53,7 +51,7 @@ def samples_follow(
     )
 
 
-def _event(pilot: IntArray, law: Mechanism, votes: Votes, stated: FloatArray) -> tuple[Score, int, int]:
+def _event(pilot: IntArray, law: Mechanism, votes: Votes, stated: FloatArray) -> "tuple[Score, int, int]":
     """(score, sign, threshold) of the event sign * score >= threshold that speaks most against the law.
 
     Half of the pilot is for the scores, half for their thresholds: the largest relative entropy of the event's share
@@ -76,7 +74,7 @@ def _event(pilot: IntArray, law: Mechanism, votes: Votes, stated: FloatArray) ->
     return best
 
 
-def _scores(answers: IntArray, law: Mechanism, votes: Votes, stated: FloatArray) -> Sequence[Score]:
+def _scores(answers: IntArray, law: Mechanism, votes: Votes, stated: FloatArray) -> "Sequence[Score]":
     logs = for_rows(law, votes.queries).log_probabilities(votes)
     weights = [_difference(np.log(outcome_shares(answers, kinds_of(votes), votes.classes + 1)), logs)]
     # One vote more for the leader, in a room of one teacher more: what an off-by-one does to every query; and what it

@@ -4,8 +4,6 @@ The S3 client finds endpoint, region and credentials itself (AWS_ENDPOINT_URL, A
 ostrakon never receives them, so it cannot store them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass
@@ -41,11 +39,11 @@ class ObjectPath:
     def __str__(self) -> str:
         return self.uri
 
-    def __truediv__(self, name: str) -> ObjectPath:
+    def __truediv__(self, name: str) -> "ObjectPath":
         return ObjectPath(f"{self.uri}/{name}", self.options)
 
     @property
-    def parent(self) -> ObjectPath:
+    def parent(self) -> "ObjectPath":
         """The folder of the object."""
         return ObjectPath(self.uri.rpartition("/")[0], self.options)
 

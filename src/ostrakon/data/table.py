@@ -1,7 +1,5 @@
 """A readable table, and what is asked about it in SQL, so that it may be larger than memory."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -220,7 +218,7 @@ class Table:
                 refusal += f" Write the number alone and the unit, {unit!r}, in the header."
             raise InvalidInput(refusal)
 
-    def with_labels(self, columns: Sequence[str], name: str) -> Table:
+    def with_labels(self, columns: Sequence[str], name: str) -> "Table":
         """The table with one more column, `name`, of cells such as `a;b`: the labels whose columns say 1, yes or true.
 
         Errors: `InvalidInput` for a column that holds anything else, missing values included.

@@ -1,7 +1,5 @@
 """Teachers and students by name, as the command line and run.toml write them."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Estimators by name: short names for common ones, an import path for any other."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 A representation's features are rounded to single precision, as they are in memory; what leads to them is in doubles.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +31,7 @@ class TableRows:
             raise InvalidInput(f"A released student must learn from features: {', '.join(self.word_names)} are words.")
         return self.numbers
 
-    def only(self, graph: Graph, columns: Sequence[str]) -> TableRows:
+    def only(self, graph: Graph, columns: Sequence[str]) -> "TableRows":
         """Some of the columns, in the order of `columns`."""
         numbers, number_names = _some(graph, self.numbers, self.number_names, columns)
         words, word_names = _some(graph, self.words, self.word_names, columns)

@@ -1,7 +1,5 @@
 """Rows as the cells of their columns: one-hot for an additive model, and pairs of columns for the law of the rows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +27,7 @@ class CellFeatures(TransformerMixin, BaseEstimator):
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
 
-    def fit(self, X: Any, y: Any = None) -> CellFeatures:
+    def fit(self, X: Any, y: Any = None) -> "CellFeatures":
         """Learn nothing: the description says everything."""
         return self
 

@@ -5,8 +5,6 @@ held out by one repetition, D those ever held out, T those that measure the real
 less. Source: docs/mathematics.md P.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The least epsilon at which a wanted accuracy is forecast."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What each mechanism would do at each epsilon, settled as a run would settle it: from public numbers alone."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """What an epsilon buys: offers, a rehearsal, and the least epsilon for an accuracy."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

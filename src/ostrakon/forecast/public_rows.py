@@ -1,7 +1,5 @@
 """What is known before anything private is looked at: public rows, perhaps with labels, and the classes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +62,7 @@ class PublicRows:
         *,
         classes: Sequence[Any] | None = None,
         read_by: Quantity | Labels | None = None,
-    ) -> PublicRows:
+    ) -> "PublicRows":
         """From arrays or frames; y: labels, None among them for rows without one, or no labels at all.
 
         read_by: the range of a quantity, or several labels of a row.
@@ -91,7 +89,7 @@ class PublicRows:
         return cls.named(rows, named, classes, what="y_public")
 
     @classmethod
-    def other(cls, X: Any, read_by: Quantity | Labels) -> PublicRows:
+    def other(cls, X: Any, read_by: Quantity | Labels) -> "PublicRows":
         """Public rows for a quantity or several labels."""
         classes, target = (read_by.names, "labels") if isinstance(read_by, Labels) else (ENDS, "quantity")
         return cls(X=X, y=np.full(row_count(X), _UNKNOWN, np.int64), classes=classes, target=target)
@@ -99,7 +97,7 @@ class PublicRows:
     @classmethod
     def named(
         cls, X: Any, labels: Sequence[str | None] | None, classes: Sequence[Any] | None, *, what: str
-    ) -> PublicRows:
+    ) -> "PublicRows":
         """As `of`, from labels that are text; what: the name of the labels in messages."""
         given = None if classes is None else [str(label) for label in classes]
         known = sorted({label for label in labels or () if label is not None})

@@ -1,7 +1,5 @@
 """The worst-case cost of one run in every currency that an account can charge: public, and rounded upward."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -116,7 +114,7 @@ class Cost:
             failure=failure,
         )
 
-    def __add__(self, other: Cost) -> Cost:
+    def __add__(self, other: "Cost") -> "Cost":
         """Return the cost of this run and another one, whose settings were fixed before either."""
         mus = [one.mu for one in (self, other) if one.mu is not None]
         pure = [one.pure for one in (self, other) if one.pure is not None]
@@ -133,7 +131,7 @@ class Cost:
         """Return the Rényi divergence at one of `ORDERS`; None without a bound."""
         return self.rdp[ORDERS.index(order)]
 
-    def is_near(self, other: Cost) -> bool:
+    def is_near(self, other: "Cost") -> bool:
         """Return whether both can be of one run, computed by different machines or versions."""
         ours, theirs = ((cost.mu, cost.pure, cost.failure, *cost.rdp) for cost in (self, other))
         return all(

@@ -1,7 +1,5 @@
 """What the entries of a ledger add up to: its accounts, and what each run has spent."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -90,7 +88,7 @@ class Account:
         return 0.0 if self.closed else self.cap.remaining(self.total, delta=delta)
 
     @classmethod
-    def of_dict(cls, content: Mapping[str, Any]) -> Account:
+    def of_dict(cls, content: Mapping[str, Any]) -> "Account":
         """Read an entry that opens an account, or what `State.as_text` wrote."""
         cap = Filter.of_dict(content["cap"])
         return Account(
@@ -176,7 +174,7 @@ class State:
     accounts: Mapping[str, Account] = field(default_factory=dict[str, Account])
     reserved: Mapping[str, Reservation] = field(default_factory=dict[str, Reservation])
 
-    def with_entries(self, links: Iterable[Link]) -> State:
+    def with_entries(self, links: Iterable[Link]) -> "State":
         """Return the state after more entries."""
         accounts, reserved = dict(self.accounts), dict(self.reserved)
         for link in links:
@@ -201,7 +199,7 @@ class State:
         return json.dumps({"accounts": accounts, "reserved": reserved}, allow_nan=False)
 
     @classmethod
-    def of_text(cls, text: str) -> State:
+    def of_text(cls, text: str) -> "State":
         """Read what `as_text` wrote."""
         content = json.loads(text)
         accounts = map(Account.of_dict, content["accounts"])

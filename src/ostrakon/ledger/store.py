@@ -1,7 +1,5 @@
 """The entries of a ledger in a database: one after the other, never changed, and only one writer at a time."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets
@@ -55,7 +53,7 @@ class Store:
         self._file = sqlite_file(self.url)
         self._engine = make_engine(self.url)
 
-    def __reduce__(self) -> tuple[type[Store], tuple[str]]:
+    def __reduce__(self) -> "tuple[type[Store], tuple[str]]":
         # A fitted estimator with a ledger is pickled; a connection is not.
         return Store, (self.url,)
 

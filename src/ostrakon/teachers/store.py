@@ -1,7 +1,5 @@
 """Teachers on disk: several per file, saved when they are finished, verified when read, private to their owner."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import dataclass
@@ -77,7 +75,7 @@ class TeacherStore:
         """The path of the models of a piece."""
         return self.path / f"teachers-{piece:05d}.bin"
 
-    def save(self, piece: int, models: list[Any], *, fingerprint: str) -> KeptPiece:
+    def save(self, piece: int, models: list[Any], *, fingerprint: str) -> "KeptPiece":
         """Write the models of a piece, all of them or nothing. Raises `CannotWrite` on a full disk."""
         buffer = io.BytesIO()
         joblib.dump(models, buffer)
@@ -86,7 +84,7 @@ class TeacherStore:
         )
         return KeptPiece(store=self, piece=piece, checksum=checksum)
 
-    def find(self, piece: int, *, fingerprint: str) -> KeptPiece | None:
+    def find(self, piece: int, *, fingerprint: str) -> "KeptPiece | None":
         """The models of a piece if they are there and intact, else None.
 
         Raises `InvalidInput` if they were trained on other rows or settings than `fingerprint` describes.

@@ -1,7 +1,5 @@
 """Hundreds of equal small networks as teachers, trained and evaluated as one vectorized program, chunk by chunk."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -80,7 +78,7 @@ class TorchEnsemble(TorchClassifier):
         n_jobs: int | None = -1,
         progress: bool | Report | None = None,
         empty: Literal["refuse", "abstain"] = "refuse",
-    ) -> TorchTeachers:
+    ) -> "TorchTeachers":
         """Train one network per shard; see `ostrakon.teachers.train_on_shards` for the arguments and errors.
 
         n_jobs: chunks that are trained at once on a CPU, one thread each; on an accelerator one at a time.

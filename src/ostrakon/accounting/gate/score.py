@@ -1,7 +1,5 @@
 """Scores: how many teachers of consensus the votes can lose; one teacher moves them by at most 1."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Search for the gate's table with the smallest epsilon on public votes."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -88,7 +86,7 @@ class _Search(ABC):
         """The table for this epsilon; empty if there is none."""
         return self._steepest(queries, delta=delta, probability=probability, mu=prefix_mu).table(epsilon)
 
-    def _steepest(self, queries: int, *, delta: float, probability: float, mu: float) -> _Steepest:
+    def _steepest(self, queries: int, *, delta: float, probability: float, mu: float) -> "_Steepest":
         released = self.released(queries)
         return _Steepest(released, self.in_hand, self.teachers, delta=delta, probability=probability, mu=mu)
 

@@ -1,7 +1,5 @@
 """Simulated votes: public substitutes on which parameters of a release may be chosen."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ostrakon.noise import require_rng

@@ -4,8 +4,6 @@ LNMax is bounded as in 2017, the Gaussian mechanisms as in 2018. The exact data-
 (`ostrakon.accounting.data_dependent.exact`) is smaller and needs no theorem.
 """
 
-from __future__ import annotations
-
 from functools import singledispatch
 
 import numpy as np

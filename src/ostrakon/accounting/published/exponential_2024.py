@@ -1,7 +1,5 @@
 """The 2024 paper's data-dependent bound for the exponential mechanism, eq. 13 to 16, and its q, eq. 17 and 18."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The 2017 paper's data-dependent bound for Laplace noise: Lemma 4 and Theorem 3."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

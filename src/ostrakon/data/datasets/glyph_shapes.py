@@ -1,7 +1,5 @@
 """Characters drawn once for every font that has them, larger than needed, to be distorted later."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections import Counter
@@ -100,7 +98,7 @@ def split_shapes(n_classes: int, *, system: bool = True) -> tuple[tuple[str, ...
     return characters, one, other
 
 
-def legible(fonts: Sequence[_Font]) -> list[_Font]:
+def legible(fonts: "Sequence[_Font]") -> "list[_Font]":
     """The fonts whose capitals are all different, and mostly resemble the same letter of other fonts the most.
 
     Drawings that stand for two characters are dropped from them.
@@ -120,7 +118,7 @@ def legible(fonts: Sequence[_Font]) -> list[_Font]:
     return [font.without_doubles() for font, recognized in zip(plain, share, strict=True) if recognized > _LIKE_LETTERS]
 
 
-def _drawn(n_classes: int, sides: Sequence[Sequence[_Font]]) -> tuple[tuple[str, ...], list[Shapes]]:
+def _drawn(n_classes: int, sides: "Sequence[Sequence[_Font]]") -> tuple[tuple[str, ...], list[Shapes]]:
     """Characters that at least three fonts of every side have, and the drawings of each side; none is on two sides."""
     characters: list[str] = []
     shapes: list[list[Drawings]] = [[] for _ in sides]
