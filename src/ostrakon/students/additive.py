@@ -1,7 +1,5 @@
 """The student of a run without public rows: an additive logistic model from noisy counts of cells."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """The additive student of runs with public rows: boosted trees of one feature each, with known directions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -11,8 +11,6 @@ Guarantee: a function of released counts, public rows and public parameters, so 
 Source: docs/mathematics.md O.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -79,7 +77,7 @@ class HeldOut:
         """The same for one that always says the most frequent class."""
         return np.eye(self.counts.shape[1])[np.full(len(self.counts), self.frequent)]
 
-    def always(self, label: int) -> HeldOut:
+    def always(self, label: int) -> "HeldOut":
         """The same with another class in the place of the most frequent one, which the noise may have chosen."""
         return self if label == self.frequent else replace(self, frequent=label, complete=False)
 

@@ -1,7 +1,5 @@
 """Histogram boosting of weighed rows, whose steps are those of the rows without their weights."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A student of its own for each of several labels of a row."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -23,8 +23,6 @@ Guarantee: a function of released numbers and public rows, so it costs no privac
 Source: Guo et al. 2017 (temperature); Saerens et al. 2002 (shares); Elkan 2001 (decisions).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Cells: the public rows around each representative, and what the private records in them may have been."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

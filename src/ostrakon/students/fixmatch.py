@@ -1,7 +1,5 @@
 """FixMatch: what the network is sure of on a lightly changed input, it must say of a strongly changed one."""
 
-from __future__ import annotations
-
 from typing import Any, Unpack
 
 from ostrakon.networks import training

@@ -1,7 +1,5 @@
 """The graph student: labels spread over the public graph, then a model learned from them, weighted by certainty."""
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Any, Self
 

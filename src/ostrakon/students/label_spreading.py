@@ -1,7 +1,5 @@
 """The graph student: few labels spread over the neighbour graph of the public pool."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Self
 

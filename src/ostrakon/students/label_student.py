@@ -1,7 +1,5 @@
 """The student of several labels: ridge regression for each from noisy sums, with thresholds at the released rates."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

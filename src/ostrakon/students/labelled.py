@@ -1,7 +1,5 @@
 """What every student has in common: labels with -1 for unlabelled, and few of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Students of noisy moments: logistic regression from released sums of features by class, alone or beside another."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Self
 

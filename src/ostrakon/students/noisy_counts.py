@@ -1,7 +1,5 @@
 """A student of noisy histograms: it learns from how clear the votes are, not only from what won."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

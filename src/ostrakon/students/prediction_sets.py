@@ -14,8 +14,6 @@ Guarantee: a function of released numbers and public rows, so it costs no privac
 Source: Sadinle et al. 2019 (least ambiguous sets), Bates et al. 2021 (thresholds by a bound on the risk).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A Gaussian process on all that was released: sums of features, and counts whose labels spread over public rows."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """The student of a quantity: ridge regression from noisy sums, its penalties learned from the sums themselves."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

@@ -16,8 +16,6 @@ Guarantee: a function of released numbers and public rows, so it costs no privac
 Source: docs/mathematics.md O.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The law of rows from noisy counts of cells: drawn along a tree of pairs, then weighted to agree with all pairs."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The semi-supervised GAN: a classifier that also tells public rows from a generator's, by feature matching."""
 
-from __future__ import annotations
-
 from typing import Any, Unpack
 
 from ostrakon.networks import training

@@ -1,7 +1,5 @@
 """A classifier as the student of a quantity: its probability of the high end of the range is the estimate."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

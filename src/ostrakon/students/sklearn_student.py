@@ -1,7 +1,5 @@
 """A scikit-learn classifier as a student: trained on the answered queries alone, or by self-training on all rows."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 
@@ -37,7 +35,7 @@ class SklearnStudent(ClassifierMixin, BaseEstimator):
         self.estimator = estimator
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike) -> SklearnStudent:
+    def fit(self, X: Any, y: ArrayLike) -> "SklearnStudent":
         """Train on the rows whose label is not -1."""
         labels = require_labels(y, row_count(X))
         self.classes_ = np.unique(labels[labels != UNLABELLED])

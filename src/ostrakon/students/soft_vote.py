@@ -1,7 +1,5 @@
 """Soft voting: the mean of what a linear model and another classifier believe, who seldom make the same mistakes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sklearn.ensemble import ExtraTreesClassifier, VotingClassifier

@@ -1,7 +1,5 @@
 """Network students that learn from the answered queries, and then perhaps from their own confident predictions."""
 
-from __future__ import annotations
-
 from typing import Any, Unpack
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the network students share: few labels, -1 for the rest, and early stop on public inputs alone."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from inspect import Parameter, signature
 from typing import Any, Self, TypedDict

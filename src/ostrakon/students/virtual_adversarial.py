@@ -1,7 +1,5 @@
 """Virtual adversarial training: the network's answer must not change under the worst small change of its input."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Unpack
