@@ -1,7 +1,5 @@
 """PATEClassifier: the whole pipeline in memory, as a scikit-learn estimator."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self

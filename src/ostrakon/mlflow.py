@@ -1,7 +1,5 @@
 """Log a release to MLflow: its files, epsilon and delta, the plan, the ledger entry, and the student as a model."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import importlib.metadata

@@ -1,7 +1,5 @@
 """What `PATEClassifier` and `PATERegressor` share: a run in memory, and its release."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from dataclasses import replace

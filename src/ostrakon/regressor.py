@@ -1,7 +1,5 @@
 """PATERegressor: a quantity as the target, as a scikit-learn estimator."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self

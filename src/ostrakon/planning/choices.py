@@ -1,7 +1,5 @@
 """From options and public numbers to choices: each default is settled here, once, and its source is recorded."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

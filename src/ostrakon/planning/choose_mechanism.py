@@ -1,7 +1,5 @@
 """The mechanism of a run, from public numbers alone, and whether the other options fit to it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Defaults that depend on public numbers alone: teachers, queries, noise, delta."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ostrakon.accounting.calibration.noise import tightened

@@ -1,7 +1,5 @@
 """Planning: choose the mechanism, settle the other options from public sizes alone, price the run."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The plan of per-record teachers: the noise comes first, then the number of queries, which costs nothing."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The plan of a run: everything that the guarantee depends on, fixed before any vote is seen."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

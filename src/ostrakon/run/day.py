@@ -1,7 +1,5 @@
 """The day of a run, as its release states it."""
 
-from __future__ import annotations
-
 import os
 from datetime import UTC, datetime
 

@@ -14,8 +14,6 @@ A log in object storage is one for all machines that go on with a run: a draw is
 comes second takes what is there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 from collections.abc import Callable

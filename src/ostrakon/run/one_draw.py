@@ -1,7 +1,5 @@
 """Noisy answers to votes of one's own: paid from an account, drawn once, stored."""
 
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A run in a folder: each step reads what is already on the disk, or does its work and writes it."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from dataclasses import dataclass

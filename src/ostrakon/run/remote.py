@@ -1,7 +1,5 @@
 """A store in object storage belongs to one run: claimed before anything private goes there, and found again from it."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import secrets

@@ -3,8 +3,6 @@
 The budget of a run is in `ostrakon.run.budget`.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import multiprocessing

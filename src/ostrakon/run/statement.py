@@ -1,7 +1,5 @@
 """The statement of a run: what was done, what may be claimed, and the remarks that a reader needs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

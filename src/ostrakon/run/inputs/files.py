@@ -1,7 +1,5 @@
 """A task from what a user has on disk: tables, images or texts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A task from tables on disk."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The target of pictures and texts: labels as text, by which rows have a class, a quantity or several labels."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +37,7 @@ class ReadTarget:
         read_by: Quantity | Labels | None,
         target: str | None,
         where: str,
-    ) -> ReadTarget:
+    ) -> "ReadTarget":
         """Of labels of private and of public rows, which tell the classes. Arguments as of `agreed_classes`."""
         if read_by is None:
             names, origin = agreed_classes(private, public, classes, target=target, where=where)

@@ -1,7 +1,5 @@
 """Intervals of a quantity: private records are asked how far the fitted student is off, and half-widths follow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,7 +36,7 @@ _COMPARED, _EQUAL = 50, 1e-6
 def collect_errors(
     plan: Plan,
     private: PrivateData,
-    estimates: Estimates,
+    estimates: "Estimates",
     options: Options,
     *,
     folder: Path | StoredFolder | None = None,
@@ -93,7 +91,7 @@ class Estimates:
     rows: int
 
     @classmethod
-    def of(cls, student: Any, transform: Callable[[Any], Any] | None, *, seen: Any) -> Estimates:
+    def of(cls, student: Any, transform: Callable[[Any], Any] | None, *, seen: Any) -> "Estimates":
         """The estimates of a student. seen: what it sees of the public rows."""
         try:
             require_exportable(student)
@@ -105,7 +103,7 @@ class Estimates:
         return cls(student=student, transform=transform, rows=rows)
 
     @classmethod
-    def chosen(cls, selection: Selection, learning: Learning, folder: Any) -> Estimates:
+    def chosen(cls, selection: Selection, learning: Learning, folder: Any) -> "Estimates":
         """The estimates of the chosen student. folder: as of `collect_errors`."""
         near = folder.with_name("features") if isinstance(folder, Path) else None
         transform = None if selection.chosen.takes_rows else transform_of(learning.view, near)

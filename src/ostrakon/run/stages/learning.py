@@ -1,7 +1,5 @@
 """What the student may learn from: public rows, their features, and the candidates."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

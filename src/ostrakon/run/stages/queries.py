@@ -1,7 +1,5 @@
 """Asking the teachers: one round of noisy answers, or two with a student between them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

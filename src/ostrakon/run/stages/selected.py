@@ -1,7 +1,5 @@
 """A student of classes from what was released: candidates tried on it, the best one fitted, and calibrated."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
