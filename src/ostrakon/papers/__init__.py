@@ -3,8 +3,6 @@
 `ostrakon reproduce NAME` prints what `reproduce(NAME)` returns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The 2024 screening paper's comparison of total epsilons at equal answers, as published and as it is."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The 2024 screening paper's Figures 3 to 13 and Table 2 with teachers of our own, on MNIST and CIFAR-10."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 

@@ -3,8 +3,6 @@
 As printed the theorem is false: `PrintedGNSS` reproduces the paper's Table 2 and can release nothing.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

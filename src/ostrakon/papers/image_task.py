@@ -1,7 +1,5 @@
 """The image sets of the papers, with teachers and students of our own; nothing is made before it is asked for."""
 
-from __future__ import annotations
-
 import math
 from functools import cached_property
 from pathlib import Path

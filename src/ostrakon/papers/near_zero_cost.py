@@ -1,7 +1,5 @@
 """The near-zero-cost papers' label accuracy and epsilon, beside what is true."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which papers have figures of teachers of our own, and where the votes for them come from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ostrakon.papers import exponential_2024_own, near_zero_cost_own

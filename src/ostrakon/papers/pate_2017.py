@@ -1,7 +1,5 @@
 """Papernot et al. 2017 (PATE): Table 2's epsilons under LNMax, recomputed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

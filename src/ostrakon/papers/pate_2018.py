@@ -1,7 +1,5 @@
 """Papernot et al. 2018 (Scalable private learning with PATE): Tables 1 and 2, recomputed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The votes that the papers' authors published, read from the data folder."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One run priced four ways: as printed, by the paper's bound, exactly, and in the worst case."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ostrakon.accounting.data_dependent.exact import exact_curve

@@ -4,8 +4,6 @@ Everything here depends on the votes and is private; `ostrakon.papers.gnss` says
 it.
 """
 
-from __future__ import annotations
-
 from functools import singledispatch
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A table of a paper: plain data that the command line prints or writes as JSON, CSV, Markdown or a picture."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

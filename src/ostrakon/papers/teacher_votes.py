@@ -1,7 +1,5 @@
 """Votes of teachers of our own on the papers' image sets: read where they are kept, else the teachers are trained."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A paper's tables in a folder: a CSV each, a picture of those that are figures, and one page with all of them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """The answers of a service: on the disk before they are sent, and never changed."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections import Counter

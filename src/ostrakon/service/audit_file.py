@@ -1,7 +1,5 @@
 """The audit log of a service: lines of JSON in files of limited size."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """The clients of a labelling service and what each may ask: a file that holds no token."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os

@@ -1,7 +1,5 @@
 """Connections of the service: idle and slow ones are closed, so that they cannot keep other clients out."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from random import uniform
@@ -54,9 +52,9 @@ class Connection(HttpToolsProtocol):
     audit: AuditFile
     max_connections: int = MAX_CONNECTIONS
     max_per_address: int = MAX_PER_ADDRESS
-    _open: dict[Connection, None]
+    _open: "dict[Connection, None]"
     """All connections, the oldest first. A new one takes the same time whatever their number."""
-    _open_by_address: dict[str | None, dict[Connection, None]]
+    _open_by_address: "dict[str | None, dict[Connection, None]]"
 
     def __init_subclass__(cls) -> None:
         """Start without connections."""

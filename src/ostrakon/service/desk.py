@@ -1,7 +1,5 @@
 """The desk of a service over several owners: it asks each for the votes of its teachers on rows of a paid block."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

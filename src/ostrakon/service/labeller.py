@@ -1,7 +1,5 @@
 """Labels for public rows from a run's trained teachers: one noisy answer a row, until the account is spent."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

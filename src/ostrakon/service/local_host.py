@@ -1,7 +1,5 @@
 """Which hosts are this machine, so that what is sent there needs no TLS."""
 
-from __future__ import annotations
-
 import ipaddress
 
 

@@ -1,7 +1,5 @@
 """What a monitor of the service may see, in the text format of Prometheus: no row, no label, no name of a client."""
 
-from __future__ import annotations
-
 from ostrakon.service.audit_file import AuditFile
 from ostrakon.service.labeller import Labeller
 from ostrakon.service.request_queue import RequestQueue

@@ -1,7 +1,5 @@
 """What happens to a request before the application sees it: a limit on its size, its token, its line in the log."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One owner of a service over several: the votes of its own teachers, for the desk, each block paid from its ledger."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import hashlib

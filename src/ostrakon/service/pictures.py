@@ -1,7 +1,5 @@
 """A row of a service whose teachers look at images: one picture, as the text of its PNG or JPEG file in base64."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

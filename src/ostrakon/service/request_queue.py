@@ -1,7 +1,5 @@
 """Requests wait here for the teachers, which answer many of them at once, outside the event loop."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib
@@ -151,7 +149,7 @@ class RequestQueue:
                     future.set_exception(result) if isinstance(result, Exception) else future.set_result(result)
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncGenerator[RequestQueue]:
+    async def running(self) -> "AsyncGenerator[RequestQueue]":
         """Process requests while the block lasts. A batch that the teachers have at its end is finished."""
         task = asyncio.create_task(self.process())
         try:

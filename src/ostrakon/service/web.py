@@ -1,7 +1,5 @@
 """Listen for requests, beyond this machine with TLS only."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging
