@@ -1,7 +1,5 @@
 """The certificates by which owners recognise each other when they connect, and the keys that belong to them."""
 
-from __future__ import annotations
-
 import os
 import re
 import ssl

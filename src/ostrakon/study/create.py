@@ -1,7 +1,5 @@
 """Create a study: everything that is public is decided, priced and written down before an owner joins."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """How owners' tables are combined: who adds the noise, who sees what, and what that costs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A study on a federated platform: the study goes to the owners, and one table of each owner comes back."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile
@@ -70,7 +68,7 @@ class Site:
     ledger_account: str | None = None
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Site:
+    def read(cls, path: str | os.PathLike[str]) -> "Site":
         """Read a TOML file with the parameters above; paths count from its folder.
 
         Raises
@@ -250,7 +248,7 @@ class _Table:
     owners: tuple[str, ...]
     counts: IntArray
 
-    def equals(self, other: _Table) -> bool:
+    def equals(self, other: "_Table") -> bool:
         return self.owners == other.owners and np.array_equal(self.counts, other.counts)
 
 

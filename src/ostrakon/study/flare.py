@@ -1,7 +1,5 @@
 """A study as a job of NVIDIA FLARE: `StudyExecutor` joins with an owner's table, `StudyController` finishes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Join a study: an owner counts its people's votes on the public representatives and hands over one table."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Teachers that the owners of a study train, each on its own machine: which learner, and how many."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -55,7 +53,7 @@ class LocalTeachers:
         settle(self, teacher=_teacher, people_per_teacher=_people)
 
     @classmethod
-    def of_dict(cls, values: Any) -> LocalTeachers:
+    def of_dict(cls, values: Any) -> "LocalTeachers":
         """Read plain values of TOML."""
         if not isinstance(values, Mapping) or set(values) != {"teacher", "people_per_teacher"}:
             raise InvalidInput(

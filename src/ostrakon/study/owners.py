@@ -1,7 +1,5 @@
 """The owners of a study: names, announced numbers of people, addresses and certificates, all public."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence

@@ -10,8 +10,6 @@ Input: one line of settings; when all owners are connected, one line with the ta
 {"opened"} or {"failed": a sentence}. The end of the input ends the program.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools

@@ -1,7 +1,5 @@
 """The public rows of a study, as the public file alone gives them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +34,7 @@ class Pool:
     columns: Columns
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str], *, target: str, text: bool) -> Pool:
+    def read(cls, path: str | os.PathLike[str], *, target: str, text: bool) -> "Pool":
         """Read a table. A target column is left out.
 
         Parameters

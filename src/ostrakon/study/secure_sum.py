@@ -1,7 +1,5 @@
 """The sum of the owners' noisy tables by MPyC. Each owner takes part from its own machine, at the same time."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.metadata
 import json

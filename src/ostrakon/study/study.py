@@ -1,7 +1,5 @@
 """The public facts of a study, in a folder that everybody reviews before anybody joins."""
 
-from __future__ import annotations
-
 import math
 import os
 import tomllib
@@ -110,7 +108,7 @@ class Study:
     report: ReportDetails
 
     @classmethod
-    def read(cls, folder: str | os.PathLike[str]) -> Study:
+    def read(cls, folder: str | os.PathLike[str]) -> "Study":
         """Read and verify the study in a folder.
 
         Parameters
@@ -175,7 +173,7 @@ class Study:
         return study
 
     @classmethod
-    def _from(cls, path: Path, digest: str, content: Mapping[str, Any]) -> Study:
+    def _from(cls, path: Path, digest: str, content: Mapping[str, Any]) -> "Study":
         facts = content["study"]
         exchange = find_exchange(facts["exchange"])
         owners = owners_from(content["owner"], source=str(path / DESCRIPTION))

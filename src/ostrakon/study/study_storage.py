@@ -1,7 +1,5 @@
 """Where an owner, or the person who finishes, stores results: a run's folder, with the plan that the study fixed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Print a study in a terminal: its facts, the cost of each exchange, and what an owner hands over."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from rich.table import Table

@@ -1,7 +1,5 @@
 """The tables that owners hand over or add up, as files: whole numbers, with the study, the owners and a checksum."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

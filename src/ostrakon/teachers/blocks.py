@@ -1,7 +1,5 @@
 """Private rows with their owners, in blocks, for per-record teachers."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

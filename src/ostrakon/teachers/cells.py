@@ -1,7 +1,5 @@
 """Per-record votes on cells of columns: each record says its class in one cell of each column."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Where teachers are trained and vote: here, or on the workers of Dask or Ray, which schedule and retry the work."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import re

@@ -1,7 +1,5 @@
 """An ensemble of teachers: any scikit-learn classifier, one copy per shard of the private data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self

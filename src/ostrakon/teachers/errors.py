@@ -1,7 +1,5 @@
 """How far a fitted student is off: every record (or user) adds one to a count of errors by size."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

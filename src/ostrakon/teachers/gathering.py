@@ -1,7 +1,5 @@
 """What per-record teachers add to released tables, summed over blocks of private rows, here or by workers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -31,7 +29,7 @@ class Said:
     sums: IntArray | None
     units: int
 
-    def __add__(self, other: Said) -> Said:
+    def __add__(self, other: "Said") -> "Said":
         sums = None if self.sums is None or other.sums is None else self.sums + other.sums
         return Said(self.counts + other.counts, sums, self.units + other.units)
 

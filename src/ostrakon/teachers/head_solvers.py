@@ -5,8 +5,6 @@ and on the number of threads. So no array has rows of two teachers, every array 
 callers set one thread: the bits of a teacher depend on its own rows and on public numbers alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

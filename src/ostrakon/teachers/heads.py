@@ -1,7 +1,5 @@
 """Thousands of small teachers: heads on frozen features, each solved by linear algebra in separate arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -72,7 +70,7 @@ class HeadEnsemble:
         if self.width is not None:
             positive("width", self.width)
 
-    def fixed(self, public: ArrayLike | None = None) -> HeadEnsemble:
+    def fixed(self, public: ArrayLike | None = None) -> "HeadEnsemble":
         """The same with a fixed kernel width.
 
         Parameters
@@ -106,7 +104,7 @@ class HeadEnsemble:
         n_teachers: int,
         classes: ArrayLike | int,
         **rest: Any,
-    ) -> HeadTeachers:
+    ) -> "HeadTeachers":
         """Solve all heads on features.
 
         Parameters
@@ -132,7 +130,7 @@ class HeadEnsemble:
         n_jobs: int | None = None,
         progress: bool | Report | None = None,
         empty: Literal["refuse", "abstain"] = "refuse",
-    ) -> HeadTeachers:
+    ) -> "HeadTeachers":
         """Solve all heads.
 
         Parameters

@@ -1,7 +1,5 @@
 """What an estimator must offer to be a teacher or a student: the methods of scikit-learn's classifiers."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

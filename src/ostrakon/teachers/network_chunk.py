@@ -1,7 +1,5 @@
 """One chunk of network teachers: the plan they share, their training and their answers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """The work on one teacher: training on its own rows, and prediction of the public queries."""
 
-from __future__ import annotations
-
 import hashlib
 import warnings
 from collections.abc import Sequence

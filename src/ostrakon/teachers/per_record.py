@@ -1,7 +1,5 @@
 """Per-record (per-user) teachers: every record, or user, votes only on the public queries nearest to it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

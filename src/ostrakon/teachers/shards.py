@@ -1,7 +1,5 @@
 """The private data as one shard per teacher, read one shard at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol

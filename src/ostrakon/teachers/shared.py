@@ -1,7 +1,5 @@
 """Data for all workers of an engine, stored once where they can read it: tasks carry its path."""
 
-from __future__ import annotations
-
 import functools
 import io
 from dataclasses import dataclass
