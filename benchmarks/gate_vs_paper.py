@@ -24,7 +24,7 @@ from ostrakon.accounting.data_dependent.exact import exact_curve
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.gate.sanitizer import Sanitizer
-from ostrakon.accounting.gate.simulated_votes import consensus_of, simulate_votes
+from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.accounting.rdp import DEFAULT_ORDERS
 from ostrakon.mechanisms import ConfidentGNMax
 from ostrakon.votes import PublicVotes, Votes
@@ -34,6 +34,15 @@ RUNS = [
     ("MNIST", "mnist", 640, ConfidentGNMax(threshold=200, sigma1=150, sigma2=40), "2.52 ± .385"),
     ("Adult", "adult", 1500, ConfidentGNMax(threshold=300, sigma1=200, sigma2=40), "2.09 ± .263"),
 ]
+
+
+def consensus_of(votes: PublicVotes) -> tuple[float, float]:
+    """(plurality, dispersion) of public votes, by moments, for `simulate_votes`."""
+    share = votes.top / votes.teachers
+    mean = float(np.clip(share.mean(), 1e-3, 1 - 1e-3))
+    own = mean * (1 - mean) / votes.teachers  # the spread that a finite number of teachers causes
+    spread = (float(share.var()) - own) / (mean * (1 - mean) - own)
+    return mean, float(np.clip(spread, 1e-3, 1 - 1e-3))
 
 
 def fewer(votes: PublicVotes, teachers: int) -> Votes:

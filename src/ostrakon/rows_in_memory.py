@@ -1,7 +1,5 @@
 """Private rows in memory beside the public ones: what is refused, and what is warned of."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 
@@ -59,13 +57,9 @@ def warn_outside(given: Any, task: Task, *, X: Any, X_public: Any) -> None:
     """
     assert isinstance(task.private, Rows)
     users, public = task.private.users, task.X_public
-    for sentence in _remarks(_whole(given, X), _whole(public, X_public), used=_columns(given), users=users):
+    used = {str(name) for name in given.columns} if hasattr(given, "iloc") else None
+    for sentence in _remarks(_whole(given, X), _whole(public, X_public), used=used, users=users):
         warnings.warn(sentence, OutsidePublicRange, stacklevel=3)
-
-
-def _columns(rows: Any) -> set[str] | None:
-    """The names of the columns of a frame; None for anything else."""
-    return {str(name) for name in rows.columns} if hasattr(rows, "iloc") else None
 
 
 def _whole(read: Any, given: Any) -> Any:

@@ -202,7 +202,7 @@ def test_users_stay_together_and_are_what_is_counted(task):
     users = np.arange(600) // 20
     by_user = Rows(X=task.private.X, y=task.private.y, users=users)
     assert (by_user.units, by_user.unit) == (30, "user")
-    assert "all the rows of one value" in by_user.adjacency()
+    assert "all the rows of one value" in by_user.adjacencies()[0][1]
     shards = by_user.assignment(5, seed=0)
     assert all(len(np.unique(shards[users == user])) == 1 for user in range(30))
 

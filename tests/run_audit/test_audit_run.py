@@ -174,7 +174,7 @@ def test_a_run_whose_tables_lack_noise_is_refuted(task, tmp_path, monkeypatch, t
 
 
 def test_exact_votes_written_into_the_release_are_refuted(task, tmp_path, monkeypatch):
-    def exact(outcome):
+    def exact(outcome, counts):
         rows = [f"{row}," + ",".join(map(str, counts)) for row, counts in zip(outcome.queries, own, strict=True)]
         return "\n".join(["row,a,b,c,d", *rows]) + "\n"
 

@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
+from ostrakon.data.columns import is_number
 from ostrakon.data.images_on_disk import blocks_of
 from ostrakon.validation import InvalidInput
 
@@ -170,7 +171,7 @@ def _columns(private: Any, public: Any) -> tuple[Any, Any]:
     numbers, words = list[list[FloatArray]](), list[list[FloatArray]]()
     for name in there.columns:
         ours, theirs = here[name], there[name]
-        if all(_is_number(column) for column in (ours, theirs)):
+        if is_number(ours) and is_number(theirs):
             both = [_known(column) for column in (ours, theirs)]
             if all(values is not None and values.std() > _THINNEST for values in both):
                 numbers.append(both)  # pyright: ignore[reportArgumentType]
@@ -187,10 +188,6 @@ def _columns(private: Any, public: Any) -> tuple[Any, Any]:
         )
         for side, rows in enumerate((here, there))
     )  # pyright: ignore[reportReturnType]
-
-
-def _is_number(column: pd.Series) -> bool:
-    return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
 
 
 def _known(column: pd.Series) -> FloatArray | None:

@@ -458,6 +458,11 @@ def _as_frame(X: Any) -> pd.DataFrame | None:
     return pd.DataFrame(X, copy=False) if isinstance(X, np.ndarray) and X.ndim == 2 else None
 
 
+def is_number(column: pd.Series) -> bool:
+    """Whether the type of a column is of numbers, not of truth values."""
+    return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
+
+
 def _family(column: pd.Series) -> str:
     kind = column.dtype
     if pd.api.types.is_bool_dtype(kind):

@@ -1,13 +1,15 @@
 """Files that are whole or absent: written aside, flushed to the disk, then renamed into place."""
 
 import contextlib
+import csv
 import errno
+import io
 import json
 import math
 import os
 import tempfile
 import tomllib
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,6 +20,13 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 class CannotWrite(InvalidInput):
     """A file could not be written in full; nothing half-written is left behind under its name."""
+
+
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    """Rows as the text of a CSV file."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def private_folder(path: str | os.PathLike[str]) -> Path:

@@ -56,7 +56,7 @@ def holds_images(path: str | os.PathLike[str]) -> bool:
     """Whether a path is a NumPy file (images or features) or a folder with pictures in it, rather than a table."""
     location = Path(path)
     if location.is_dir():
-        return _first_picture(location) is not None
+        return any(_is_picture(file, location) for file in location.rglob("*"))
     return location.suffix.lower() in _ARRAYS
 
 
@@ -198,7 +198,8 @@ class _Form:
             converted = np.repeat(converted[..., None], 3, axis=2)
         if not self.eight_bits and converted.dtype == np.uint8:
             converted = converted / np.float32(255)
-        return converted, image_digests(_as_read(before)[None])[0]
+        before = before / np.float32(255) if before.dtype == np.uint8 else before
+        return converted, image_digests(before[None])[0]
 
 
 def _picture_shape(like: Images | None) -> tuple[int, ...] | None:
@@ -246,10 +247,6 @@ def _kind(stored: Any) -> str:
 def _array(image: Any, kind: str) -> NDArray[Any]:
     pixels = np.asarray(image)
     return pixels / np.float32(255) if kind == "F" else pixels
-
-
-def _as_read(picture: NDArray[Any]) -> NDArray[Any]:
-    return picture / np.float32(255) if picture.dtype == np.uint8 else picture
 
 
 @contextlib.contextmanager
@@ -361,7 +358,3 @@ def _named(result: dict[str, NDArray[Any]], names: tuple[str, ...]) -> NDArray[A
 def _is_picture(file: Path, location: Path) -> bool:
     hidden = any(part.startswith(".") for part in file.relative_to(location).parts)
     return file.suffix.lower() in PICTURES and not hidden and file.is_file()
-
-
-def _first_picture(location: Path) -> Path | None:
-    return next((file for file in location.rglob("*") if _is_picture(file, location)), None)

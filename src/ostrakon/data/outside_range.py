@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ostrakon.data.columns import DAY_FIRST, DIGITS, MONTH_FIRST, Columns
+from ostrakon.data.columns import DAY_FIRST, DIGITS, MONTH_FIRST, Columns, is_number
 from ostrakon.data.date_text import EIGHT_DIGITS, WRITTEN_DATE
 from ostrakon.data.embeddings import groups
 from ostrakon.data.identity import quoted
@@ -60,7 +60,7 @@ def outside_memory(private: Any, public: Any) -> dict[str, float]:
     here, there = (rows if hasattr(rows, "iloc") else pd.DataFrame(rows) for rows in (private, public))
     shares = dict[str, float]()
     for name in here.columns.intersection(there.columns):
-        if _is_number(here[name]) and _is_number(there[name]):
+        if is_number(here[name]) and is_number(there[name]):
             values = here[name].dropna().to_numpy(np.float64)
             low, high = there[name].min(), there[name].max()
             if len(values) and np.isfinite([low, high]).all():
@@ -75,7 +75,7 @@ def is_standardised(private: Any) -> bool:
         return False
     frame = private if hasattr(private, "iloc") else pd.DataFrame(private)
     columns = [frame.iloc[:, at].dropna() for at in range(frame.shape[1])]
-    numbers = [column.to_numpy(np.float64) for column in columns if _is_number(column)]
+    numbers = [column.to_numpy(np.float64) for column in columns if is_number(column)]
     varying = [column for column in numbers if len(column) and np.ptp(column) > 0]
     return bool(varying) and all(
         abs(column.mean()) < _EXACTLY and abs(column.std() - 1) < _EXACTLY for column in varying
@@ -95,10 +95,6 @@ def in_words(shares: Mapping[str, float], *, public_rows: int) -> str | None:
         f"Private values beyond the public range: {listed}. Are both in the same unit? (This is private and is not "
         "released.)"
     )
-
-
-def _is_number(column: pd.Series) -> bool:
-    return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
 
 
 def _value(cell: str, kind: str, stored: str) -> str:

@@ -17,9 +17,7 @@ _MOSTLY, _DIFFERENT, _REPEATED = 0.5, 0.2, 0.95
 """Shares: of private values beyond the public range, of different public values (least), of private ones (most)."""
 
 
-def likely_owners(
-    public: pd.DataFrame, outside: Mapping[str, float], different: Callable[[str], float], *, skip: Iterable[str] = ()
-) -> list[str]:
+def likely_owners(public: pd.DataFrame, outside: Mapping[str, float], different: Callable[[str], float]) -> list[str]:
     """Columns that look like identifiers with several private rows each.
 
     Parameters
@@ -30,8 +28,6 @@ def likely_owners(
         The share of private values beyond the public range, by column.
     different : callable
         From a column to the number of its different private values per private row.
-    skip : iterable of str
-        Columns that are not looked at.
 
     Returns
     -------
@@ -41,8 +37,7 @@ def likely_owners(
     likely = [
         str(name)
         for name in public.columns
-        if str(name) not in set(skip)
-        and (_is_named_like_one(str(name)) or outside.get(str(name), 0) > _MOSTLY)
+        if (_is_named_like_one(str(name)) or outside.get(str(name), 0) > _MOSTLY)
         and may_name(public[name], share=_DIFFERENT)
     ]
     return [name for name in likely if different(name) <= _REPEATED]
@@ -52,13 +47,10 @@ def owners_in_words(names: Iterable[str], *, kept: Iterable[str]) -> list[str]:
     """One sentence for each, for the command line. kept: columns that are learned from."""
     return [
         f"{name!r} looks like an identifier with several rows each, and only single rows are protected: "
-        f"--by {shlex.quote(name)} protects all rows of each{_dropping(name) if name in kept else ''}."
+        f"--by {shlex.quote(name)} protects all rows of each"
+        f"{f', --drop {shlex.quote(name)} leaves it out' if name in kept else ''}."
         for name in names
     ]
-
-
-def _dropping(name: str) -> str:
-    return f", --drop {shlex.quote(name)} leaves it out"
 
 
 def _is_named_like_one(name: str) -> bool:

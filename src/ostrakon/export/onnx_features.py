@@ -206,19 +206,15 @@ def _cells(graph: Graph, features: Any, rows: TableRows) -> str:
             )
         else:
             value = graph.column(only.as_numbers(), 0)
-            reached = graph.add("GreaterOrEqual", graph.add("Unsqueeze", value, np.array([1])), _inner_ends(column))
+            # A range without ends inside has one cell: nothing reaches an infinite end.
+            inner = as_doubles(column.edges[1:-1] or [np.inf])[None]
+            reached = graph.add("GreaterOrEqual", graph.add("Unsqueeze", value, np.array([1])), inner)
             count = graph.add("ReduceSum", graph.cast(reached, "int64"), np.array([1]), keepdims=0)
             absent = graph.add("Or", graph.add("IsNaN", value), graph.add("IsInf", value))
             cell = graph.add("Where", absent, np.int64(column.cells - 1), count)
         same = graph.add("Equal", graph.add("Unsqueeze", cell, np.array([1])), np.arange(column.cells)[None])
         columns.append(graph.cast(same, "double"))
     return graph.add("Concat", *columns, axis=1)
-
-
-def _inner_ends(column: Any) -> np.ndarray:
-    # A range without ends inside has one cell: nothing reaches an infinite end.
-    ends = as_doubles(column.edges[1:-1] or [np.inf])
-    return ends[None]
 
 
 def _one_hot(graph: Graph, encoder: Any, words: str) -> list[str]:
@@ -297,10 +293,6 @@ def _interpolated(graph: Graph, x: str, points: np.ndarray, values: np.ndarray) 
     return graph.add("Where", graph.add("Less", x, points[0]), values[0], risen)
 
 
-def _gradients(graph: Graph, features: Any, rows: ImageRows) -> str:
-    return upright_gradients(graph, features, rows.grey(graph))
-
-
 def _dictionary(graph: Graph, features: Any, rows: ImageRows) -> str:
     size = features.shape_[1:] if len(features.shape_) == 3 and not rows.last else features.shape_[:2]
     return patch_features(graph, features, rows.value, channels=rows.channels, size=size)
@@ -326,7 +318,7 @@ _WRITERS: dict[str, Callable[[Graph, Any, Any], Any]] = {
     "TableFeatures": _table,
     "CellFeatures": _cells,
     "EmbeddedFeatures": _embedded,
-    "DeskewHOG": _gradients,
+    "DeskewHOG": lambda graph, features, rows: upright_gradients(graph, features, rows.grey(graph)),
     "PatchFeatures": _dictionary,
     "ContrastiveEncoder": _encoded,
 }

@@ -11,7 +11,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, QuantileTransformer, StandardScaler
 
-from ostrakon.data.columns import days, word
+from ostrakon.data.columns import days, is_number, word
 from ostrakon.validation import InvalidInput
 
 
@@ -51,7 +51,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         )
         with np.errstate(over="ignore", invalid="ignore"):  # such a column is refused
             self.transformer_.fit(self._typed(table))
-        for name, scale in zip(self.numbers_, self._scales(), strict=True):
+        scales = self.transformer_.named_transformers_["pipeline-1"][-1].scale_ if self.numbers_ else ()
+        for name, scale in zip(self.numbers_, scales, strict=True):
             if not np.isfinite(scale):
                 largest = _number(table[name]).abs().max()
                 raise InvalidInput(
@@ -59,9 +60,6 @@ class TableFeatures(TransformerMixin, BaseEstimator):
                     f"{largest:g}."
                 )
         return self
-
-    def _scales(self) -> Any:
-        return self.transformer_.named_transformers_["pipeline-1"][-1].scale_ if self.numbers_ else ()
 
     def transform(self, X: Any) -> NDArray[np.float32]:
         """Features of every row, float32 (rows, features)."""
@@ -178,8 +176,7 @@ def _frame(X: Any) -> pd.DataFrame:
 
 
 def _is_number(column: Any) -> bool:
-    number = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
-    return number or _is_moment(column) or pd.api.types.is_timedelta64_dtype(column)
+    return is_number(column) or _is_moment(column) or pd.api.types.is_timedelta64_dtype(column)
 
 
 def _is_moment(column: Any) -> bool:

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -94,7 +93,9 @@ class TextColumns(TransformerMixin, BaseEstimator):
             raise InvalidInput(f"X must have the columns of the public table; missing: {', '.join(absent)}.")
         parts: list[pd.DataFrame] = [table.drop(columns=list(self.texts_))]
         for name in self.texts_:
-            encoded = _encoded(self.encoders_[name], _texts(table[name]))
+            encoder, texts = self.encoders_[name], _texts(table[name])
+            weighed = isinstance(encoder, TfidfVectorizer)
+            encoded = encoder.transform(texts).toarray() if weighed else encoder.encode(texts)
             parts.append(as_columns(name, encoded).set_axis(table.index, axis=0))
         return pd.concat(parts, axis=1)
 
@@ -154,10 +155,6 @@ def _counted(name: str, texts: list[str]) -> TfidfVectorizer:
         raise InvalidInput(
             f"The representation tfidf needs words that occur in two public rows; {name!r} has none."
         ) from error
-
-
-def _encoded(encoder: Any, texts: list[str]) -> NDArray[Any]:
-    return encoder.transform(texts).toarray() if isinstance(encoder, TfidfVectorizer) else encoder.encode(texts)
 
 
 def _frame(X: Any) -> pd.DataFrame:

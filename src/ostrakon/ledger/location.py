@@ -48,7 +48,8 @@ def require_url(name: str, value: Any) -> str:
     try:
         parts = urlsplit(value) if isinstance(value, str) else None
         _ = parts is not None and parts.port  # raises unless the port is a number
-        password = parts is not None and (parts.password or _names_password(parts.query))
+        names = [] if parts is None else [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
+        password = "password" in (name.strip().lower() for name in names) or (parts is not None and parts.password)
     except ValueError:
         parts, password = None, False
     if parts is None or "\0" in value or parts.scheme not in ("sqlite", "postgresql") or password:
@@ -78,10 +79,6 @@ def default_url(data: str | os.PathLike[str]) -> str:
     if is_uri(os.fspath(data)):
         raise InvalidInput("ledger must be named, sqlite:////FOLDER/budget.db: data in object storage have no folder.")
     return require_url("ledger", f"sqlite:///{Path(data).resolve().parent / 'budget.db'}")
-
-
-def _names_password(query: str) -> bool:
-    return any(name.strip().lower() == "password" for name, _ in parse_qsl(query, keep_blank_values=True))
 
 
 def sqlite_file(url: str) -> Path | None:

@@ -1,12 +1,11 @@
 """A paper's tables in a folder: a CSV each, a picture of those that are figures, and one page with all of them."""
 
-import csv
 import io
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ostrakon.data.files import write_atomically, writing
+from ostrakon.data.files import csv_text, write_atomically, writing
 from ostrakon.papers.table import Cell, Chart, Table
 from ostrakon.report.markdown import escaped
 
@@ -26,7 +25,8 @@ def write(paper: str, tables: Sequence[Table], folder: Path) -> list[Path]:
     for table in tables:
         name = file_name(table.title)
         page.append(f"## {escaped(table.title)}\n")
-        content: dict[str, bytes] = {f"{name}.csv": _csv(table).encode()}
+        rows = (["" if cell is None else cell for cell in row] for row in table.rows)
+        content: dict[str, bytes] = {f"{name}.csv": csv_text([table.columns, *rows]).encode()}
         if table.chart is not None:
             content[f"{name}.png"] = picture(table, table.chart)
             page.append(f"![{escaped(table.title)}]({name}.png)\n")
@@ -52,14 +52,6 @@ def text(cell: Cell) -> str:
     if cell is None:
         return "–"
     return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
-
-
-def _csv(table: Table) -> str:
-    out = io.StringIO()
-    lines = csv.writer(out, lineterminator="\n")
-    lines.writerow(table.columns)
-    lines.writerows(["" if cell is None else cell for cell in row] for row in table.rows)
-    return out.getvalue()
 
 
 def _markdown(table: Table) -> str:

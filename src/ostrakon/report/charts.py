@@ -56,12 +56,6 @@ def released_charts(outcome: FinishedRun) -> str:
 
     Guarantee: a function of released and public numbers.
     """
-    guarantee = outcome.statement.guarantee
-    claim = (
-        "no guarantee"
-        if guarantee is None
-        else f"epsilon {round_up(guarantee.epsilon):.10g}, delta {guarantee.delta!r} ({guarantee.kind})"
-    )
     budget = [
         Bar(name=what, share=share, value=f"{share:.0%}", colour=colour)
         for what, share, colour in budget_shares(outcome)
@@ -71,9 +65,18 @@ def released_charts(outcome: FinishedRun) -> str:
     else:
         learned = _labels(outcome) if outcome.quantity is None else _quantities(outcome)
     curve = curve_chart(outcome.statement)
+    title = f"Where the privacy budget went: {claim_in_short(outcome.statement)}"
     # A single bar of 100% says nothing that the curve does not.
-    spent = "" if curve and len(budget) == 1 else bar_chart(f"Where the privacy budget went: {claim}", budget)
+    spent = "" if curve and len(budget) == 1 else bar_chart(title, budget)
     return spent + curve + learned
+
+
+def claim_in_short(statement: Statement) -> str:
+    """The guarantee, for the title of a picture."""
+    claimed = statement.guarantee
+    if claimed is None:
+        return "no guarantee"
+    return f"epsilon {round_up(claimed.epsilon):.10g}, delta {claimed.delta!r} ({claimed.kind})"
 
 
 def _rates(outcome: FinishedRun) -> str:

@@ -1,6 +1,6 @@
 """The model card: what the student is, how to load it, what its release costs in privacy, what is not covered."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from textwrap import shorten
 from typing import Any
 
@@ -30,19 +30,15 @@ def model_card(
     plain: Sequence[str],
     facts: dict[str, str],
     understood: Understood,
-    counts: bool = False,
-    moments: bool = False,
-    errors: bool = False,
+    tables: Collection[str] = (),
     cells: bool = False,
-    recipe: bool = False,
 ) -> str:
     """Markdown text of the card.
 
     content: what `statement.json` says. manifest: what `student.json` says. plain: the first page, as
     `ostrakon.report.first_page` writes it. facts: further public rows (student, representation). understood: what was
-    understood of the files. counts, moments, errors: whether the noisy counts, the noisy sums of features and the noisy
-    counts of errors are in the release. cells: whether the run asked about cells of columns instead of public rows.
-    recipe: whether it says how a student is trained again from it.
+    understood of the files. tables: names of the files that are in the release. cells: whether the run asked about
+    cells of columns instead of public rows.
     """
     lines = [
         f"# Model card \N{EN DASH} {escaped(title_of(content, understood))}",
@@ -72,7 +68,7 @@ def model_card(
         lines += ["From files of pictures to their labels, with `pip install pillow`:", ""]
         lines += ["```python", *manifest["from_pictures"], "```", ""]
     lines += ["## Files", "", "| | |", "|---|---|"]
-    files = _files(content, manifest, counts=counts, moments=moments, errors=errors, cells=cells, recipe=recipe)
+    files = _files(content, manifest, tables=tables, cells=cells)
     lines += [f"| `{name}` | {what} |" for name, what in files.items()]
     lines += ["", "Made with " + ", ".join(f"{name} {version}" for name, version in content["versions"].items()) + "."]
     return "\n".join(lines) + "\n"
@@ -142,52 +138,43 @@ def _understood(understood: Understood) -> list[str]:
 
 
 def _files(
-    content: dict[str, Any],
-    manifest: dict[str, Any],
-    *,
-    counts: bool,
-    moments: bool,
-    errors: bool,
-    cells: bool,
-    recipe: bool,
+    content: dict[str, Any], manifest: dict[str, Any], *, tables: Collection[str], cells: bool
 ) -> dict[str, str]:
     registry = "a draft for the registry of differential privacy deployments; what is null in it is for the operator"
     draft = {REGISTRY: registry} if content["private"] else {}
     rows = "public rows" if content["protects"] == "records" else "rows of the data, whose features are public,"
-    noisy = {NOISY_COUNTS: "for each of these rows the votes for every label, with their noise"} if counts else {}
     sums = "for each direction of the features (0: a constant) the sum of every label, with its noise"
     if cells:
-        rows, sums = (
-            "cells of columns",
-            "for pairs of columns, the number of records in each cell, with its noise, scaled",
-        )
-    noisy |= {NOISY_MOMENTS: sums} if moments else {}
-    table = {LABELS: f"the {rows} that were asked about, and the label where one was given"}
+        rows = "cells of columns"
+        sums = "for pairs of columns, the number of records in each cell, with its noise, scaled"
+    drawn = {
+        LABELS: f"the {rows} that were asked about, and the label where one was given",
+        NOISY_COUNTS: "for each of these rows the votes for every label, with their noise",
+        NOISY_MOMENTS: sums,
+    }
     if "quantity" in content:
-        table = {VALUES: f"the {rows} that were asked about, and the mean there, where enough records speak"}
-        noisy = {
+        drawn = {
+            VALUES: f"the {rows} that were asked about, and the mean there, where enough records speak",
             NOISY_COUNTS: "for each of these rows how its votes were split between both ends of the range, with noise",
             NOISY_MOMENTS: "sums of features times the quantity, with their noise",
-            **({NOISY_ERRORS: "how many records the student is how far off, with noise"} if errors else {}),
+            NOISY_ERRORS: "how many records the student is how far off, with noise",
         }
-    if "several_labels" in content and not counts:
-        table = {LABELS: f"the {rows} that were asked about, and the answer on every label where one was given"}
-    elif "several_labels" in content:
+    if "several_labels" in content:
         against = any(asked["parameters"].get("max_labels") == len(content["classes"]) for asked in content["rounds"])
         said = "for and against every label" if against else "for every label"
-        table = {}
-        noisy = {
+        drawn = {
+            LABELS: f"the {rows} that were asked about, and the answer on every label where one was given",
             NOISY_COUNTS: f"the {rows} that were asked about, and the votes {said}, with their noise",
             NOISY_MOMENTS: "sums of features for every label, with their noise",
         }
+    refit = {REFIT: "how `ostrakon refit` trains another student from this release"}
     return {
         manifest["file"]: "the student",
         "student.json": "what a row is, column by column, what is predicted and the format",
         manifest["loader"]: "reads rows and predicts; the same file in every release, it needs nothing of ostrakon",
-        **table,
-        **noisy,
+        **{name: what for name, what in drawn.items() if name in tables},
         "statement.json": "the privacy statement, for machines",
-        **({REFIT: "how `ostrakon refit` trains another student from this release"} if recipe else {}),
+        **(refit if REFIT in tables else {}),
         **draft,
         "model_card.md": "this card",
         HUB_PAGE: "this card below the facts that model hubs read",

@@ -11,11 +11,10 @@ from matplotlib.figure import Figure
 
 from ostrakon.data.files import write_atomically
 from ostrakon.mechanisms import NO_ANSWER
-from ostrakon.report.charts import budget_shares
+from ostrakon.report.charts import budget_shares, claim_in_short
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.stages.votes import votes_from
 from ostrakon.run.steps import FinishedRun
-from ostrakon.statements.statement import round_up
 from ostrakon.votes import Votes
 
 _ANSWERED, _REFUSED, _CHECK, _UNUSED = "#1b7f5c", "#8b929c", "#d98e04", "#dcdfe4"
@@ -107,13 +106,7 @@ def _budget(axes: Axes, outcome: FinishedRun) -> None:
             color="white" if inside and colour != _UNUSED else "#333333",
         )
         left += share
-    guarantee = outcome.statement.guarantee
-    claim = (
-        "no guarantee"
-        if guarantee is None
-        else (f"epsilon {round_up(guarantee.epsilon):.10g}, delta {guarantee.delta!r} ({guarantee.kind})")
-    )
-    axes.set_title(f"Where the privacy budget went\n{claim}", loc="left", fontweight="bold")
+    axes.set_title(f"Where the privacy budget went\n{claim_in_short(outcome.statement)}", loc="left", fontweight="bold")
     axes.set_xlim(0, 1)
     axes.set_ylim(-1.2, 0.5)
     axes.axis("off")

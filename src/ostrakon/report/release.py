@@ -1,16 +1,14 @@
 """What leaves: the one place that writes `release/`, whole or not at all."""
 
-import csv
-import io
 import math
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ostrakon.accounting.estimates import Agreement, Recall
-from ostrakon.data.files import sync_folder, write_atomically, writing
+from ostrakon.data.files import csv_text, sync_folder, write_atomically, writing
 from ostrakon.data.quantity import Quantity
 from ostrakon.export.released import ReleasedQuantity, ReleasedStudent
 from ostrakon.export.student_files import export_student
@@ -124,12 +122,15 @@ def _write_tables(aside: Path, finished: FinishedRun) -> None:
         write_atomically(aside / LABELS, labels_csv(finished), mode=_PUBLIC)
     elif finished.quantity is not None:
         write_atomically(aside / VALUES, values_csv(finished, finished.quantity), mode=_PUBLIC)
-    if finished.answers.counts is not None:
-        write_atomically(aside / NOISY_COUNTS, counts_csv(finished), mode=_PUBLIC)
-    if finished.answers.moments is not None:
-        write_atomically(aside / NOISY_MOMENTS, moments_csv(finished), mode=_PUBLIC)
-    if finished.answers.errors is not None:
-        write_atomically(aside / NOISY_ERRORS, errors_csv(finished), mode=_PUBLIC)
+    answers = finished.answers
+    noisy = (
+        (NOISY_COUNTS, counts_csv, answers.counts),
+        (NOISY_MOMENTS, moments_csv, answers.moments),
+        (NOISY_ERRORS, errors_csv, answers.errors),
+    )
+    for name, text_of, table in noisy:
+        if table is not None:
+            write_atomically(aside / name, text_of(finished, table), mode=_PUBLIC)
 
 
 def _write_pages(
@@ -178,11 +179,8 @@ def _write_pages(
         plain=plain,
         facts=facts,
         understood=finished.understood,
-        counts=finished.answers.counts is not None,
-        moments=finished.answers.moments is not None,
-        errors=finished.answers.errors is not None,
+        tables={file.name for file in aside.iterdir()},
         cells=finished.cells is not None,
-        recipe=finished.recipe is not None,
     )
     write_atomically(aside / "model_card.md", card, mode=_PUBLIC)
     write_hub_page(aside, content, manifest, card)
@@ -217,19 +215,16 @@ def labels_csv(outcome: FinishedRun) -> str:
     where a confident student of the first round was not contradicted. Of several labels, a column for each: 1, 0, or
     empty where there is no answer.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    answers = outcome.answers
-    if outcome.plan.labels is not None:
-        writer.writerow([_kind(outcome), *map(str, outcome.classes)])
-        for row, given in zip(_asked(outcome), answers.labels.reshape(-1, outcome.plan.labels).tolist(), strict=True):
-            writer.writerow([row, *("" if label == NO_ANSWER else label for label in given)])
-        return text.getvalue()
-    writer.writerow([_kind(outcome), "label", "source"])
+    answers, labels = outcome.answers, outcome.plan.labels
+    if labels is not None:
+        sets = zip(_asked(outcome), answers.labels.reshape(-1, labels).tolist(), strict=True)
+        rows = ([row, *("" if label == NO_ANSWER else label for label in given)] for row, given in sets)
+        return csv_text([[_kind(outcome), *map(str, outcome.classes)], *rows])
+    lines: list[list[Any]] = [[_kind(outcome), "label", "source"]]
     for row, given, taught in zip(_asked(outcome), answers.labels, answers.taught, strict=True):
         source = "teachers" if given != NO_ANSWER else "student" if taught != NO_ANSWER else ""
-        writer.writerow([row, str(outcome.classes[taught]) if taught != NO_ANSWER else "", source])
-    return text.getvalue()
+        lines.append([row, str(outcome.classes[taught]) if taught != NO_ANSWER else "", source])
+    return csv_text(lines)
 
 
 def values_csv(outcome: FinishedRun, quantity: Quantity) -> str:
@@ -237,34 +232,26 @@ def values_csv(outcome: FinishedRun, quantity: Quantity) -> str:
 
     row: its place in the public data, from 0. value: empty where too few records speak (`charts.cell_shares`).
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_kind(outcome), "value"])
     shares = cell_shares(outcome.answers, noise=float(outcome.plan.mechanism.parameters()["sigma2"]))
-    for row, value in zip(_asked(outcome), quantity.values(shares).tolist(), strict=True):
-        writer.writerow([row, "" if math.isnan(value) else f"{value:.10g}"])
-    return text.getvalue()
+    values = ("" if math.isnan(value) else f"{value:.10g}" for value in quantity.values(shares).tolist())
+    return csv_text([(_kind(outcome), "value"), *zip(_asked(outcome), values, strict=True)])
 
 
-def counts_csv(outcome: FinishedRun) -> str:
+def counts_csv(outcome: FinishedRun, counts: FloatArray) -> str:
     """The noisy histograms, where the mechanism releases them: a line per public row asked about, a column per class.
 
     row: its place in the public data, from 0. cell: where the run asked about cells of columns instead. Numbers are
     exact: steps of 1/1024 vote.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    counts = outcome.answers.counts
-    writer.writerow([_kind(outcome), *_columns(outcome, counts)])
-    for row, noisy in zip(_asked(outcome), [] if counts is None else counts.tolist(), strict=True):
-        writer.writerow([row, *noisy])
-    return text.getvalue()
+    return _by_class(_kind(outcome), _asked(outcome), outcome, counts)
 
 
-def _columns(outcome: FinishedRun, table: FloatArray | None) -> list[str]:
-    """Names of the columns of a released table: the classes, or votes for labels and after them those against."""
+def _by_class(first: str, lines: Iterable[Any], outcome: FinishedRun, table: FloatArray) -> str:
+    """A released table with a column for each class, or for votes for labels and after them those against."""
     names = [str(label) for label in outcome.classes]
-    return names if table is None or table.shape[1] == len(names) else [*names, *(f"not {name}" for name in names)]
+    names = names if table.shape[1] == len(names) else [*names, *(f"not {name}" for name in names)]
+    rows = ([line, *numbers] for line, numbers in zip(lines, table.tolist(), strict=True))
+    return csv_text([[first, *names], *rows])
 
 
 def _kind(outcome: FinishedRun) -> str:
@@ -277,7 +264,7 @@ def _asked(outcome: FinishedRun) -> list[Any]:
     return asked if outcome.cells is None else [outcome.cells[number] for number in asked]
 
 
-def moments_csv(outcome: FinishedRun) -> str:
+def moments_csv(outcome: FinishedRun, moments: FloatArray) -> str:
     """The noisy sums of features, where the mechanism releases them: a line per direction, a column per class.
 
     direction: 0 is the constant of `ostrakon.features.moments.MomentMap`, which says what every record (or user) adds
@@ -287,28 +274,17 @@ def moments_csv(outcome: FinishedRun) -> str:
     counts of the cells of all pairs of columns (`ostrakon.features.cells.PairMap`). Numbers are exact: steps of 1/1024
     vote.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    moments = outcome.answers.moments
-    writer.writerow(["direction", *_columns(outcome, moments)])
-    for direction, sums in enumerate([] if moments is None else moments.tolist()):
-        writer.writerow([direction, *sums])
-    return text.getvalue()
+    return _by_class("direction", range(len(moments)), outcome, moments)
 
 
-def errors_csv(outcome: FinishedRun) -> str:
+def errors_csv(outcome: FinishedRun, errors: FloatArray) -> str:
     """The noisy counts of the errors of the student of a quantity: a line per bin, by size.
 
     up_to: the largest error of the bin, in the unit of the quantity. records: how many records (or users) have such
     errors, with noise; exact steps of 1/1024 vote.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    errors, noise, quantity = outcome.answers.errors, outcome.plan.mechanism.error_noise, outcome.quantity
-    assert errors is not None
+    noise, quantity = outcome.plan.mechanism.error_noise, outcome.quantity
     assert noise is not None
     assert quantity is not None
-    writer.writerow(["up_to", "records"])
     bins = bins_of_errors(quantity, units=outcome.plan.teachers, noise=noise)
-    writer.writerows(zip(bins, errors[:, 0].tolist(), strict=True))
-    return text.getvalue()
+    return csv_text([("up_to", "records"), *zip(bins, errors[:, 0].tolist(), strict=True)])

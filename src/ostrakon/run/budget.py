@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ostrakon.accounting.consent import LevelClaim
 from ostrakon.accounting.epsilons import Gated
@@ -16,6 +16,7 @@ from ostrakon.data.consent import Consent
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan, shape
+from ostrakon.run.folder import Receipts
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.stages.queries import Answers
 from ostrakon.validation import InvalidInput
@@ -25,18 +26,6 @@ if TYPE_CHECKING:
     from ostrakon.ledger.filter import Filter
     from ostrakon.ledger.ledger import Ledger, Receipt
     from ostrakon.ledger.state import Account, History
-
-
-class Receipts(Protocol):
-    """Where a run stores what it knows of its reservation: in run.toml, or in memory."""
-
-    def receipt(self) -> dict[str, Any] | None:
-        """What was stored, None at first."""
-        ...
-
-    def keep_receipt(self, receipt: dict[str, Any]) -> None:
-        """Store it; it is on the disk when this returns."""
-        ...
 
 
 class Reservation:

@@ -1,14 +1,12 @@
 """A run's folder: made, recognized, locked, and refused where it is somebody else's."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
 import tomllib
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import tomli_w
 from filelock import FileLock, Timeout
@@ -35,6 +33,18 @@ _REBUILT = {"outside_public_range.json", "representation.joblib", "shards", "fea
 """What private/ holds before there are votes or teachers."""
 
 
+class Receipts(Protocol):
+    """Where a run stores what it knows of its reservation: in run.toml, or in memory."""
+
+    def receipt(self) -> dict[str, Any] | None:
+        """What was stored, None at first."""
+        ...
+
+    def keep_receipt(self, receipt: dict[str, Any]) -> None:
+        """Store it; it is on the disk when this returns."""
+        ...
+
+
 class RunFolder:
     """The folder of one run.
 
@@ -51,7 +61,7 @@ class RunFolder:
         self._copy: ObjectPath | None = None
 
     @contextlib.contextmanager
-    def opened(self) -> Generator[RunFolder]:
+    def opened(self) -> "Generator[RunFolder]":
         """Hold the folder for this process: made where it is missing, locked against a second one.
 
         Errors: `InvalidInput` where the path is a file, a folder that is not a run of ostrakon, or in use.
@@ -108,14 +118,11 @@ class RunFolder:
         self.write({key: value for key, value in (self.read() or {}).items() if key != name})
 
     def receipt(self) -> dict[str, Any] | None:
-        """What the run knows of its reservation in a ledger (`ostrakon.run.budget.Receipts`); None at first.
-
-        It is in run.toml, which a copy without private/ still has.
-        """
+        """See `Receipts`; in run.toml, which a copy without private/ still has."""
         return (self.read() or {}).get("ledger")
 
     def keep_receipt(self, receipt: dict[str, Any]) -> None:
-        """Store what `receipt` returns."""
+        """See `Receipts`."""
         self.add("ledger", receipt)
 
     @property

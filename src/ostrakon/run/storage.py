@@ -1,7 +1,5 @@
 """Where a run keeps what it has made: in a folder, from which it goes on, or in memory, which ends with the process."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -18,7 +16,7 @@ from ostrakon.data.object_store import ObjectPath, StoredFolder
 from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan, plan_from
 from ostrakon.run.day import today
-from ostrakon.run.folder import RunFolder
+from ostrakon.run.folder import Receipts, RunFolder
 from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log, MemoryLog, NoiseLog
@@ -39,7 +37,7 @@ CollectErrors = Callable[[Path | StoredFolder | None], Moments]
 """From where pieces of the private table are kept (None: nowhere) to counts of errors."""
 
 
-class Storage(Protocol):
+class Storage(Receipts, Protocol):
     """Where the stages of a run leave what they made. Each is handed how its result is made, should it not be there."""
 
     def opened(self) -> contextlib.AbstractContextManager[object]:
@@ -74,20 +72,8 @@ class Storage(Protocol):
         """Which object storage saw private rows, in words; empty where none did."""
         ...
 
-    def shards(self) -> Path | None:
-        """Where pieces of the private table are kept; None: nowhere."""
-        ...
-
     def log(self) -> Log:
         """What keeps drawn noise."""
-        ...
-
-    def receipt(self) -> dict[str, Any] | None:
-        """What the run knows of its reservation in a ledger (see `ostrakon.run.budget`), None at first."""
-        ...
-
-    def keep_receipt(self, receipt: dict[str, Any]) -> None:
-        """Keep that."""
         ...
 
     def note(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
@@ -132,9 +118,6 @@ class InMemory(Storage):
 
     def store_in_words(self) -> str:
         return ""
-
-    def shards(self) -> Path | None:
-        return None
 
     def log(self) -> Log:
         self.draws = True
@@ -269,9 +252,6 @@ class InFolder(Storage):
     def store_in_words(self) -> str:
         """See `Storage`; as run.toml remembers it."""
         return stored_at(self._home)
-
-    def shards(self) -> Path | None:
-        return self._home.private / "shards"
 
     def log(self) -> Log:
         if self._store is None:

@@ -136,10 +136,6 @@ class WithCanaries:
         """As the data's own."""
         return self.base.unit_column
 
-    def adjacency(self, *, counted: bool = False) -> str:
-        """See `PrivateData`."""
-        return self.base.adjacency(counted=counted)
-
     def adjacencies(self, *, counted: bool = False) -> tuple[tuple[Relation, str], ...]:
         """See `PrivateData`."""
         return self.base.adjacencies(counted=counted)

@@ -326,7 +326,7 @@ def _statement(labeller: Labeller) -> dict[str, Any]:
     return {
         "guarantee": largest,
         "of": "all answers of this service and every other run on the account, however they were chosen",
-        "adjacency": labeller.task.private.adjacency(counted=False),
+        "adjacency": labeller.task.private.adjacencies(counted=False)[0][1],
         "unit": account.unit,
         "mechanism": plan.mechanism.name,
         "parameters": plan.mechanism.parameters(),

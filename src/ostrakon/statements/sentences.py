@@ -19,7 +19,8 @@ def claim(content: dict[str, Any]) -> str:
         f"Everything in this release together is ({guarantee['epsilon']:.10g}, {guarantee['delta']!r})-differentially "
         "private for "
     )
-    user = _user(content["unit_column"])
+    column = content["unit_column"]
+    user = "user" if column is None else f"user (column {column!r})"
     if content["protects"] == "labels":
         whose = "the label of every record" if of_records(content) else f"the labels of every {user}"
         return (
@@ -107,10 +108,6 @@ def _unit(content: dict[str, Any]) -> str:
     if content["protects"] == "labels":
         return f"{one[:1].upper()}{one[1:]}: labels only; features and who is in the data are public and not protected."
     return f"One {one}."
-
-
-def _user(column: str | None) -> str:
-    return "user" if column is None else f"user (column {column!r})"
 
 
 SAME_DEFINITION = "Compare an epsilon only with epsilons that use the same definition of neighbours."

@@ -14,9 +14,6 @@ Guarantee: a function of released numbers, so it costs no privacy beyond that of
 Source: Bates et al. 2021 (thresholds by a bound on the risk).
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -104,10 +101,8 @@ def edges_of(units: int, noise: float) -> FloatArray:
     return 2.0 ** (np.arange(-_HALVINGS * finer, 1) / finer)
 
 
-def half_widths_of(
-    noisy: ArrayLike, *, units: int, noise: float, coverages: Sequence[float] = COVERAGES
-) -> dict[float, float]:
-    """The half-width of each coverage, as a share of the range.
+def half_widths_of(noisy: ArrayLike, *, units: int, noise: float) -> dict[float, float]:
+    """The half-width of each of `COVERAGES`, as a share of the range.
 
     Parameters
     ----------
@@ -117,8 +112,6 @@ def half_widths_of(
         Number of records or users.
     noise : float
         Standard deviation of the noise on each count, in votes.
-    coverages : sequence of float
-        Each between 0 and 1.
 
     Returns
     -------
@@ -131,7 +124,7 @@ def half_widths_of(
     share = (np.cumsum(counts) - bins / len(bins) * (counts.sum() - units)) / units
     variance = noise**2 * bins * (1 - bins / len(bins)) / units**2
     chosen: dict[float, float] = {}
-    for coverage in coverages:
+    for coverage in COVERAGES:
         least = stats.norm.ppf(CONFIDENCE) * np.sqrt(variance + coverage * (1 - coverage) / units)
         failed = np.flatnonzero(share[:-1] - coverage < least[:-1])
         smallest = failed[-1] + 1 if len(failed) else 0

@@ -1,7 +1,5 @@
 """Finish a study: add up the owners' tables, add noise if they have none, and train a student on the sum."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -216,22 +214,14 @@ class People:
         h = self.owners_per_person
         return "one owner, the same" if h == 1 else f"at most {h} owners, the same"
 
-    def adjacency(self, *, counted: bool = False) -> str:
-        """Return the neighbours in words: see `PrivateData`. counted: whether every person votes."""
-        if not counted:
-            return (
-                "Two collections of the owners' data are neighbours when they differ in all the rows of one person, "
-                f"at {self._same} in both, in any way."
-            )
-        return f"Two collections of the owners' data are neighbours when they differ {self._whose}, in any way."
-
     def adjacencies(self, *, counted: bool = False) -> tuple[tuple[Relation, str], ...]:
         """Return all kinds of neighbours in words: see `PrivateData`."""
-        own, rows = self.adjacency(counted=counted), self._whose.removeprefix("in ")
-        start = "Two collections of the owners' data are neighbours when"
-        if not counted:
-            return ("add-remove", own), ("replace", f"{start} {rows}, are exchanged for those of another one.")
-        return ("replace", own), ("take-out", f"{start} one lacks {rows}.")
+        start, rows = "Two collections of the owners' data are neighbours when", self._whose.removeprefix("in ")
+        if counted:
+            own, other = f"{start} they differ {self._whose}, in any way.", f"{start} one lacks {rows}."
+            return ("replace", own), ("take-out", other)
+        own = f"{start} they differ in all the rows of one person, at {self._same} in both, in any way."
+        return ("add-remove", own), ("replace", f"{start} {rows}, are exchanged for those of another one.")
 
     def fingerprint(self, key: bytes) -> str:
         """Refuse: each owner uses its own ledger."""

@@ -57,12 +57,3 @@ def simulate_votes(
     rest = rng.dirichlet(np.full(classes - 1, _RIVALS), size=queries) * (1 - winner)[:, None]
     share = np.column_stack([winner, rest])
     return PublicVotes(rng.multinomial(teachers, share / share.sum(axis=1, keepdims=True)), teachers=teachers)
-
-
-def consensus_of(votes: PublicVotes) -> tuple[float, float]:
-    """(plurality, dispersion) of public votes, by moments, for `simulate_votes`."""
-    share = votes.top / votes.teachers
-    mean = float(np.clip(share.mean(), 1e-3, 1 - 1e-3))
-    own = mean * (1 - mean) / votes.teachers  # the spread that a finite number of teachers causes
-    spread = (float(share.var()) - own) / (mean * (1 - mean) - own)
-    return mean, float(np.clip(spread, 1e-3, 1 - 1e-3))

@@ -1,7 +1,5 @@
 """The private data of a run: rows in memory, or a table on disk that may be larger than memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -60,12 +58,11 @@ class PrivateData(Protocol):
     @property
     def unit_column(self) -> str | None: ...
 
-    def adjacency(self, *, counted: bool = False) -> str:
-        """The statement's sentence about neighbouring data sets. counted: the number of units is public."""
-        ...
-
     def adjacencies(self, *, counted: bool = False) -> tuple[tuple[Relation, str], ...]:
-        """(relation, sentence) of every notion of neighbours that is priced, that of `adjacency` first."""
+        """(relation, the statement's sentence) of every notion of neighbours that is priced, the first its own one.
+
+        counted: the number of units is public.
+        """
         ...
 
     def fingerprint(self, key: bytes) -> str:
@@ -144,10 +141,6 @@ class Rows:
         """Users in memory have no column."""
         return None
 
-    def adjacency(self, *, counted: bool = False) -> str:
-        """See `PrivateData`."""
-        return self.adjacencies(counted=counted)[0][1]
-
     def adjacencies(self, *, counted: bool = False) -> tuple[tuple[Relation, str], ...]:
         """See `PrivateData`."""
         by = None if self.users is None else "user"
@@ -214,10 +207,6 @@ class PrivateTable:
     def protects(self) -> Protects:
         """As of the task."""
         return self.tables.protects
-
-    def adjacency(self, *, counted: bool = False) -> str:
-        """See `PrivateData`."""
-        return self.adjacencies(counted=counted)[0][1]
 
     def adjacencies(self, *, counted: bool = False) -> tuple[tuple[Relation, str], ...]:
         """See `PrivateData`."""

@@ -1,7 +1,5 @@
 """Collecting the votes: of teachers trained on shards, or of every record as a teacher."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +79,7 @@ def collect(
         setting: Any = {
             "classes": plan.classes,
             "units": plan.teachers,
-            "max_contributions": _max_contributions(plan),
+            "max_contributions": plan.mechanism.contribution_bound,
             "moments": moment_map(plan, view, queries),
             "weights": [level.weight for level in plan.levels],
             "progress": progress,
@@ -246,11 +244,6 @@ def votes_from(plan: Plan, table: ArrayLike) -> Votes:
     if plan.mechanism.moment_noise is not None:
         votes.moments = Moments(rows[plan.queries :], teachers=plan.teachers)
     return votes
-
-
-def _max_contributions(plan: Plan) -> int:
-    assert plan.mechanism.contribution_bound is not None
-    return plan.mechanism.contribution_bound
 
 
 _AT_A_TIME = 512
