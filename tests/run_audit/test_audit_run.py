@@ -22,7 +22,7 @@ from ostrakon.run.stages.votes import collect, queries_of
 from ostrakon.run.steps import plan_of
 from ostrakon.run_audit.audit_run import audit_run
 from ostrakon.run_audit.canaries import WithCanaries, plant
-from ostrakon.run_audit.repeated import repeat
+from ostrakon.run_audit.repeated import SUMS, repeat
 from ostrakon.teachers import per_record
 from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.validation import InvalidInput
@@ -149,7 +149,7 @@ def test_canaries_in_the_sums_certify_more_than_is_claimed_where_noise_is_missin
         with mock.patch.object(MomentGNMax, "noisy_moments", quiet):
             found = repeat(plan, without, view, queries, rng=rng())
         assert (found.breaks(plan, [], error=1e-4) is not None) == (share < 1)
-        certified.append(audit_one_run(found.scores, found.coins, **claim).mu)
+        certified.append(audit_one_run(found.scores[SUMS], found.coins, **claim).mu)
     # Sums are half of the cost, and their share of it is certified but for what 2,000 guesses leave open.
     assert 0.2 * mu < certified[0] < mu / 2**0.5
     assert certified[0] < certified[1] < certified[2]

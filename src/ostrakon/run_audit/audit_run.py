@@ -24,10 +24,12 @@ from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.intervals import Estimates, collect_errors
 from ostrakon.run.stages.votes import collect, moment_map, queries_of
 from ostrakon.run.steps import Say, plan_of
-from ostrakon.run_audit.canaries import WithCanaries, plant, targets
+from ostrakon.run_audit.canaries import WithCanaries, at_ends, plant, targets
 from ostrakon.run_audit.rebuilt import rebuilt_differs
 from ostrakon.run_audit.released_tables import RunNoise, release_breaks
-from ostrakon.run_audit.repeated import COUNTS, SUMS, repeat
+from ostrakon.run_audit.repeated import COUNTS, RepeatedErrors, repeat
+from ostrakon.students.prediction_intervals import edges_of
+from ostrakon.teachers.errors import ErrorsAsked
 from ostrakon.validation import InvalidInput, fraction
 from ostrakon.votes import BoundedVotes, IntArray, Moments
 
@@ -49,8 +51,8 @@ def audit_run(
     The audited run has its noise, its queries and its delta, on its records and the canaries. The adversary knows
     everything but the canaries' coins: the votes of all other records are counted separately.
 
-    Released sums of features have canaries of their own, in the aggregation alone, which is repeated in memory
-    (`ostrakon.run_audit.repeated`). The release must be what its noise log implies, to the last byte: it is built again
+    Released sums of features and counts of errors have canaries of their own, in the aggregation alone, which is
+    repeated in memory (`ostrakon.run_audit.repeated`). The release must be what its noise log implies, to the last byte: it is built again
     from other private data and the same noise.
 
     Parameters
@@ -106,7 +108,8 @@ def audit_run(
     without, _ = collect(outcome.plan, task.private, view, queries, options, folder=folder / "private" / "without")
     assert isinstance(without, BoundedVotes)
     say("Repeating the aggregation")
-    repeated = repeat(outcome.plan, without, view, queries, rng=rng)
+    off, errors = _errors(outcome, task, view, options, planted=private, folder=folder / "private" / "without")
+    repeated = repeat(outcome.plan, without, view, queries, rng=rng, errors=off)
     say("Building the release again from other private data and the same noise")
     contradiction = rebuilt_differs(folder, outcome.plan, with_canaries, again, say=say)
     if contradiction is None:
@@ -114,15 +117,13 @@ def audit_run(
         expected = canaries.added_to(without, sums, view.public[queries])
         most = private.units * (1 if private.unit == "record" else expected.max_contributions)
         error = (1 - _CANARIES) * (1 - confidence) / 2
-        errors = _errors(outcome, with_canaries, view, options, folder / "private" / "without")
         contradiction = release_breaks(folder, outcome.plan, stored, expected, most=most, error=error, errors=errors)
         if contradiction is None:
             before = None if original is None else RunNoise.of(original, plan)
             contradiction = repeated.breaks(plan, [run.noise for run in (before, stored) if run], error=error)
     say("Guessing the canaries")
     guessed = {COUNTS: (canaries.scores(counts, without.in_votes, sums), canaries.coins)}
-    if repeated.scores is not None and repeated.coins is not None:
-        guessed[SUMS] = repeated.scores, repeated.coins
+    guessed |= {what: (scores, repeated.coins) for what, scores in repeated.scores.items()}
     certified = _certified(guessed, outcome.plan, mu=mu, confidence=confidence)
     best = max(certified.values(), key=lambda audit: audit.lower_bound)
     bounds = {what: audit.lower_bound for what, audit in certified.items()}
@@ -133,15 +134,28 @@ _CANARIES = 0.98
 """Share of the error for the canaries; the tests of the noise have the rest."""
 
 
-def _errors(outcome: Outcome, task: Task, view: View, options: Options, folder: Path) -> Moments | None:
-    """How far the released student is off on all records and canaries; None for a run that does not count it."""
-    if outcome.plan.mechanism.error_noise is None:
-        return None
+def _errors(
+    outcome: Outcome, task: Task, view: View, options: Options, *, planted: WithCanaries, folder: Path
+) -> tuple[RepeatedErrors | None, Moments | None]:
+    """How far the released student is off on all records, and on these and the canaries; None if that is not counted.
+
+    A canary of a repetition is at the public row whose estimate is farthest from the middle of the range: there the two
+    ends of the range are the most different errors.
+    """
+    plan, noise = outcome.plan, outcome.plan.mechanism.error_noise
+    if noise is None:
+        return None, None
     released = outcome.student
     transform = None if released.representation is None else released.representation.transform
     seen = task.X_public if transform is None else view.public
     estimates = Estimates.of(released.student, transform, seen=seen)
-    return collect_errors(outcome.plan, task.private, estimates, options, folder=folder)
+    without = collect_errors(plan, task.private, estimates, options, folder=folder)
+    asked, said = ErrorsAsked(edges=edges_of(plan.teachers, noise)), estimates(planted.X)
+    of_canaries = asked.contributions_of((np.arange(len(said)), said, planted.y)).counts
+    far = said[[int(np.abs(said - 0.5).argmax())]]
+    canary = np.stack([asked.contributions_of((np.zeros(1, int), far, at_ends(np.array([end])))).counts for end in (0, 1)])
+    together = Moments(without.counts + of_canaries, teachers=plan.teachers)
+    return RepeatedErrors(without=without, canary=canary), together
 
 
 def _require_auditable(plan: Plan, task: Task) -> float:

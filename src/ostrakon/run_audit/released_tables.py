@@ -17,10 +17,9 @@ from ostrakon.report.manifest import MANIFEST
 from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_ERRORS, NOISY_MOMENTS, REFIT, VALUES
 from ostrakon.run.stages.votes import votes_from
 from ostrakon.run.storage import ERRORS, VOTES
-from ostrakon.run_audit.repeated import COUNTS, SUMS
+from ostrakon.run_audit.repeated import COUNTS, OF_ERRORS, SUMS
 from ostrakon.votes import STEPS, BoundedVotes, Moments
 
-_ERRORS = "noisy counts of errors"
 KNOWN = {
     *("statement.json", LABELS, VALUES, NOISY_COUNTS, NOISY_MOMENTS, NOISY_ERRORS),
     *("model_card.md", "report.html", "registry.json"),
@@ -65,7 +64,7 @@ def _tables(votes: BoundedVotes, errors: Moments | None) -> dict[str, tuple[str,
     if votes.moments is not None:
         tables[SUMS] = NOISY_MOMENTS, "moments-1", votes.moments.counts / STEPS
     if errors is not None:
-        tables[_ERRORS] = NOISY_ERRORS, "errors-1", errors.counts / STEPS
+        tables[OF_ERRORS] = NOISY_ERRORS, "errors-1", errors.counts / STEPS
     return tables
 
 
@@ -119,7 +118,7 @@ def release_breaks(
     if expected.counts.sum() > most * expected.steps or sums > CONSTANT * plan.teachers:
         return f"{plan.teachers} records cast {expected.in_votes.sum():g} votes, where they may cast {most}"
     mechanism = plan.mechanism
-    sigmas = {COUNTS: mechanism.vote_noise, SUMS: mechanism.moment_noise, _ERRORS: mechanism.error_noise}
+    sigmas = {COUNTS: mechanism.vote_noise, SUMS: mechanism.moment_noise, OF_ERRORS: mechanism.error_noise}
     for what, (file, _, exact) in _tables(run.votes, run.errors).items():
         released, sigma = table_of_file(folder / "release" / file)[1], sigmas[what]
         if not np.array_equal(np.rint((released - exact) * STEPS), np.rint(run.noise[what] * STEPS)):

@@ -1,4 +1,4 @@
-"""A run's aggregation, repeated in memory: more noise to look at, and canaries whose features show in released sums."""
+"""A run's aggregation, repeated in memory: more noise to look at, and canaries that show in other tables than counts."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,13 +14,14 @@ from ostrakon.noise import secure_rng
 from ostrakon.planning.plan import Plan
 from ostrakon.run.noise_log import MemoryLog
 from ostrakon.run.stages.features import View
-from ostrakon.run.stages.queries import ask
+from ostrakon.run.stages.intervals import draw_errors
+from ostrakon.run.stages.queries import Answers, ask
 from ostrakon.run.stages.votes import moment_map
 from ostrakon.run_audit.canaries import targets
 from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.votes import STEPS, BoundedVotes, IntArray, Moments
 
-COUNTS, SUMS = "noisy counts", "noisy sums of features"
+COUNTS, SUMS, OF_ERRORS = "noisy counts", "noisy sums of features", "noisy counts of errors"
 _CANARIES, _NUMBERS = 2000, 200_000
 """Canaries in the sums, and numbers of a table that are looked at, about."""
 
@@ -29,20 +30,22 @@ _CANARIES, _NUMBERS = 2000, 200_000
 class Repeated:
     """What the aggregations of one run released, each with new noise.
 
-    noise: by table, released minus exact numbers in votes, (repetitions, numbers). coins, scores: of the
-    canaries of all repetitions, positive where the released sums speak for coin 0; None without released sums.
+    noise: by table, released minus exact numbers in votes, (repetitions, numbers). coins: of the canaries of all
+    repetitions. scores: of these by table, positive where the released sums (or counts of errors) speak for coin 0;
+    none without such tables.
     """
 
     noise: dict[str, FloatArray]
-    coins: IntArray | None = None
-    scores: FloatArray | None = None
+    coins: IntArray
+    scores: dict[str, FloatArray]
 
     def breaks(self, plan: Plan, others: list[dict[str, FloatArray]], *, error: float) -> str | None:
         """A contradiction between the noise of all runs and its law, noise that is used again included; else None.
 
         others: the noise of finished runs, by table. error: probability with which sound noise is refuted at most.
         """
-        sigmas = {COUNTS: plan.mechanism.vote_noise, SUMS: plan.mechanism.moment_noise}
+        mechanism = plan.mechanism
+        sigmas = {COUNTS: mechanism.vote_noise, SUMS: mechanism.moment_noise, OF_ERRORS: mechanism.error_noise}
         share, scaled = error / (3 * len(self.noise) + 1), list[FloatArray]()
         for what, noise in self.noise.items():
             sigma, finished = sigmas[what], [noises[what].ravel() for noises in others]
@@ -63,7 +66,27 @@ class Repeated:
         return None if broken is None else f"all tables of several aggregations: {broken}"
 
 
-def repeat(plan: Plan, without: BoundedVotes, view: View, queries: IntArray, *, rng: np.random.Generator) -> Repeated:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RepeatedErrors:
+    """How far the student of a quantity is off.
+
+    without: on all records but the canaries, by bin. canary: what one record adds whose quantity is the low and the
+    high end, in steps, (2, bins, 1).
+    """
+
+    without: Moments
+    canary: IntArray
+
+
+def repeat(
+    plan: Plan,
+    without: BoundedVotes,
+    view: View,
+    queries: IntArray,
+    *,
+    rng: np.random.Generator,
+    errors: RepeatedErrors | None = None,
+) -> Repeated:
     """Aggregate again and again, with canaries at the query whose features are farthest from the public mean.
 
     Parameters
@@ -76,6 +99,8 @@ def repeat(plan: Plan, without: BoundedVotes, view: View, queries: IntArray, *, 
         What the learners see, and the public rows that are asked about.
     rng : numpy.random.Generator
         Of the coins.
+    errors : RepeatedErrors, optional
+        Of a run that counts errors.
 
     Notes
     -----
@@ -96,14 +121,19 @@ def repeat(plan: Plan, without: BoundedVotes, view: View, queries: IntArray, *, 
     kept = max(_NUMBERS // (size if steps is None else size + steps.shape[1] * without.classes), 2)
     rounds = kept if steps is None else -(-_CANARIES // len(pairs))
     coins = rng.integers(0, 2, size=(rounds, len(pairs)))
-    scores, secure = np.zeros(coins.shape), secure_rng()
-    noise: dict[str, list[FloatArray]] = {COUNTS: []} if steps is None else {COUNTS: [], SUMS: []}
+    tables = (COUNTS, *(() if steps is None else (SUMS,)), *(() if errors is None else (OF_ERRORS,)))
+    scores, secure = {what: np.zeros(coins.shape) for what in tables[1:]}, secure_rng()
+    noise: dict[str, list[FloatArray]] = {what: [] for what in tables}
     for number, tossed in enumerate(coins):
         votes = _together(without, [said[label] for label in pairs[np.arange(len(pairs)), tossed]], plan)
         answers = ask(plan, votes, log=MemoryLog(), rng=secure, interim_scores=_undecided)
         assert answers.counts is not None
         if number < kept:
             noise[COUNTS].append((answers.counts - votes.in_votes).ravel())
+        if errors is not None:
+            residuals, scores[OF_ERRORS][number] = _of_errors(errors, int(tossed[0]), plan, answers, secure)
+            if number < _NUMBERS // residuals.size:
+                noise[OF_ERRORS].append(residuals)
         if steps is not None:
             assert answers.moments is not None
             assert votes.moments is not None
@@ -113,15 +143,25 @@ def repeat(plan: Plan, without: BoundedVotes, view: View, queries: IntArray, *, 
             rest = answers.moments - without.moments.counts / STEPS
             if isinstance(sums, LabelMap):
                 first, other = sums.signs(sums.ends)
-                scores[number] = steps[far] @ sums.sums(rest) @ (first - other)
+                scores[SUMS][number] = steps[far] @ sums.sums(rest) @ (first - other)
             elif isinstance(sums, SumMap):
-                scores[number] = -2 * (steps[far] @ sums.sums(rest))
+                scores[SUMS][number] = -2 * (steps[far] @ sums.sums(rest))
             else:
-                scores[number] = (steps[far] @ rest)[pairs[:, 0]] - (steps[far] @ rest)[pairs[:, 1]]
+                scores[SUMS][number] = (steps[far] @ rest)[pairs[:, 0]] - (steps[far] @ rest)[pairs[:, 1]]
     drawn = {what: np.stack(parts) for what, parts in noise.items()}
-    if steps is None:
-        return Repeated(noise=drawn)
-    return Repeated(noise=drawn, coins=coins.ravel(), scores=scores.ravel())
+    return Repeated(noise=drawn, coins=coins.ravel(), scores={what: one.ravel() for what, one in scores.items()})
+
+
+def _of_errors(
+    errors: RepeatedErrors, coin: int, plan: Plan, answers: Answers, rng: np.random.Generator
+) -> tuple[FloatArray, float]:
+    """(the noise of one table of errors with a canary, how much the table speaks for coin 0)."""
+    exact = errors.without.counts + errors.canary[coin]
+    drawn = draw_errors(plan, answers, Moments(exact, teachers=plan.teachers), log=MemoryLog(), rng=rng).errors
+    assert drawn is not None
+    low, high = errors.canary
+    score = float(((low - high) * (drawn - errors.without.counts / STEPS)).sum())
+    return (drawn - exact / STEPS).ravel(), score
 
 
 def _together(without: BoundedVotes, others: list[BoundedVotes], plan: Plan) -> BoundedVotes:

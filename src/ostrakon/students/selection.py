@@ -101,7 +101,8 @@ class Selection:
     noisy counts; None of labels. by_class: `held` with the labels that the student gives for its objective, all cells
     in order; None unless all were held out. sizes: what released sums say of the sizes of the classes, and their noise;
     None without sums. released: what it was fitted on; None where nothing was held out. how: why it was kept, in words,
-    where neither its agreement nor the operator decided.
+    where neither its agreement nor the operator decided. behind: a warning if it was named and is far worse than the
+    default; empty otherwise.
     """
 
     chosen: Candidate
@@ -115,6 +116,7 @@ class Selection:
     sizes: tuple[FloatArray, float] | None = None
     released: Released | None = None
     how: str = ""
+    behind: str = ""
 
 
 def select(

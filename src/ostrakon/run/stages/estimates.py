@@ -59,13 +59,14 @@ def judged(
     protects: Protects,
     counted: bool = True,
 ) -> tuple[tuple[Agreement | Recall, ...], tuple[str, ...]]:
-    """What a statement says of how good the student is: estimates, and warnings. Nothing of a quantity, and no
-    estimate if rows may have several labels.
+    """What a statement says of how good the student is: estimates, and warnings. No estimate of a quantity, and none
+    if rows may have several labels.
 
     labels: the classes. counted: as of `Task`.
     """
+    behind = (selection.behind,) if selection.behind else ()
     if plan.target == "quantity":
-        return (), ()
+        return (), behind
     said = np.asarray(selection.student.predict(learning.rows(selection.chosen)))
     if plan.target == "labels":
         return (), _one_answer(said, list(labels))
@@ -73,7 +74,7 @@ def judged(
     estimates = _estimates(plan, answers, selection, **shared)
     by_class = _recalls(plan, answers, selection, labels=list(labels), **shared)
     of_warnings: dict[str, Any] = {"said": said, "labels": list(labels), "estimated": bool(estimates)}
-    return (*estimates, *by_class), _warnings(plan, answers, selection, learning, **of_warnings)
+    return (*estimates, *by_class), (*behind, *_warnings(plan, answers, selection, learning, **of_warnings))
 
 
 def _estimates(

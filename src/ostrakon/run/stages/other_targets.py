@@ -13,6 +13,7 @@ from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.options import is_auto
 from ostrakon.planning.plan import Plan
+from ostrakon.run.stages.compared import behind_sums
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.selected import released_counts, selected
@@ -35,8 +36,8 @@ def fit_quantity(learning: Learning, released: Released) -> Selection:
     if learns_sums(learning.student):
         return _of_sums(QuantityRidge(), learning, released)
     selection = selected(learning, replace(released, moments=None), classes=2)
-    student = ShareStudent(selection.student)
-    return Selection(chosen=selection.chosen, student=student, agreement={})
+    student, behind = ShareStudent(selection.student), behind_sums(learning, released, selection)
+    return Selection(chosen=selection.chosen, student=student, agreement={}, behind=behind)
 
 
 def fit_labels(learning: Learning, plan: Plan, answers: Answers, queries: IntArray) -> Selection:

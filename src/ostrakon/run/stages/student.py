@@ -16,6 +16,7 @@ from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.options import BALANCED, ORDERED
 from ostrakon.planning.plan import Plan
 from ostrakon.run.noise_log import Log
+from ostrakon.run.stages.compared import behind_default
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.other_targets import fit_labels, fit_quantity
 from ostrakon.run.stages.queries import Answers, ask
@@ -80,7 +81,8 @@ def fit_student(
             raise InvalidInput(GATE_REFUSED if answers.passed is False else NOTHING_ANSWERED)
         one_vote = np.eye(plan.classes)[answers.taught[answered]]
         released = Released(queries=queries[answered], counts=one_vote)
-    return selected(learning, released, classes=plan.classes)
+    selection = selected(learning, released, classes=plan.classes)
+    return replace(selection, behind=behind_default(learning, released, selection, classes=plan.classes))
 
 
 def _additive(learning: Learning, plan: Plan, answers: Answers, queries: IntArray, features: CellFeatures) -> Selection:

@@ -1,0 +1,81 @@
+"""Runs of a quantity with canaries: sound at their own noise, refuted where counts of errors have less."""
+
+import numpy as np
+import pytest
+
+from ostrakon.data.quantity import Quantity
+from ostrakon.mechanisms import QuantityGNMax
+from ostrakon.options.options import Options
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.inputs.task import Task, of_quantity
+from ostrakon.run_audit.audit_run import audit_run
+from ostrakon.run_audit.repeated import COUNTS, OF_ERRORS, SUMS
+from ostrakon.votes import STEPS
+
+OPTIONS = Options(epsilon=4.0, queries=20, delta=1e-5, jobs=1, parameters={"errors": 0.3, "moments": 0.4})
+
+
+def task():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(1000, 2))
+    quantity = Quantity.of((0, 10))
+    y = quantity.steps(5 + 3 * X[:, 0] + X[:, 1] + 0.5 * rng.normal(size=1000))
+    return Task(
+        private=Rows(X=X[:900], y=y[:900]),
+        X_public=X[900:],
+        fingerprints={"private": "p", "public": "q"},
+        **of_quantity(quantity),
+    )
+
+
+def less_noise(monkeypatch, share, also=lambda number: True):
+    """Counts of errors of the released run (the first table), or of repetitions, have a share of their noise."""
+    honest, drawn = QuantityGNMax.noisy_errors, []
+
+    def quiet(self, errors, rng):
+        drawn.append(None)
+        noisy, exact = honest(self, errors, rng), errors.counts / STEPS
+        return exact + np.rint(share * (noisy - exact) * STEPS) / STEPS if also(len(drawn)) else noisy
+
+    monkeypatch.setattr(QuantityGNMax, "noisy_errors", quiet)
+
+
+def audited(folder):
+    return audit_run(folder / "run", task(), OPTIONS, rng=np.random.default_rng(1))
+
+
+def test_a_sound_run_is_not_refuted_and_its_counts_of_errors_are_attacked_too(tmp_path):
+    found = audited(tmp_path)
+    assert found.contradiction is None
+    assert not found.refuted
+    assert found.certified.keys() == {COUNTS, SUMS, OF_ERRORS}
+    # A canary in each of 2,000 repetitions attains most of the 30% of mu squared that the counts of errors cost.
+    assert 0.2 < found.certified[OF_ERRORS] < found.claimed
+
+
+@pytest.mark.parametrize("repeated_too", [False, True])
+def test_a_run_whose_counts_of_errors_lack_noise_is_refuted(tmp_path, monkeypatch, repeated_too):
+    less_noise(monkeypatch, 0.2, lambda number: repeated_too or number == 1)
+    found = audited(tmp_path)
+    assert found.refuted
+    assert "noisy counts of errors" in found.contradiction
+    assert (found.certified[OF_ERRORS] > found.claimed) == repeated_too
+
+
+@pytest.mark.slow
+def test_little_less_noise_shows_in_the_repetitions(tmp_path, monkeypatch):
+    less_noise(monkeypatch, 0.95)
+    found = audited(tmp_path)
+    assert found.refuted
+    assert "noisy counts of errors of several aggregations" in found.contradiction
+
+
+@pytest.mark.slow
+def test_a_price_that_is_too_small_is_certified_above_the_claim(tmp_path, monkeypatch):
+    """Planted: a record adds four votes to the counts of errors where the noise is for one."""
+    import ostrakon.teachers.errors as errors
+
+    said = errors.errors_said
+    monkeypatch.setattr(errors, "errors_said", lambda *given, **more: 6 * said(*given, **more))
+    found = audited(tmp_path)
+    assert found.certified[OF_ERRORS] > found.claimed
