@@ -125,3 +125,16 @@ def test_a_public_row_that_is_asked_about_twice_is_no_cell_of_its_own():
     fitted = model.fit(X, 3 * X[:, 0] + 10, X_public=public)
     assert len(fitted.counts_) == 30
     assert fitted.score(X, 3 * X[:, 0] + 10) > 0.8
+
+
+def test_shares_of_the_cost_are_given_as_for_classes():
+    asked = {"epsilon": 2.0, "range": (0, 20), "random_state": 0}
+    named = ostrakon.PATERegressor(mechanism="quantity-gnmax(moments=0.5, errors=0.2)", **asked)
+    named = named.fit(X, Y, X_public=PUBLIC)
+    assert (named.mechanism_.moments, named.mechanism_.errors) == (0.5, 0.2)
+    assert 1.99 < named.statement_.guarantee.epsilon <= 2
+    noise = QuantityGNMax(sigma2=20.0, errors=0.0)
+    given = ostrakon.PATERegressor(mechanism=noise, range=(0, 20), random_state=0).fit(X, Y, X_public=PUBLIC)
+    assert given.mechanism_ == noise
+    with pytest.raises(InvalidInput, match="must be quantity-gnmax if the target is a quantity"):
+        ostrakon.PATERegressor(mechanism="moment-gnmax", **asked).fit(X, Y, X_public=PUBLIC)

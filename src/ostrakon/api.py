@@ -135,7 +135,8 @@ class Refitted:
     Parameters
     ----------
     finished : FinishedRun
-        `finished.student` predicts labels; `finished.statement` is that of the earlier release, apart from the student.
+        `finished.student` predicts labels; `finished.statement` is that of the earlier release, apart from the student;
+        `finished.measures` are those on the test rows, None without any.
     release : Path
         The new folder, which may be published.
     """
@@ -151,6 +152,8 @@ def refit(
     public: str | os.PathLike[str] | None = None,
     student: Any = AUTO,
     objective: str = ACCURACY,
+    representation: str | None = None,
+    test: str | os.PathLike[str] | None = None,
 ) -> Refitted:
     """Train another student from a finished release alone, and write a new release.
 
@@ -161,12 +164,16 @@ def refit(
     out : path
         The folder of the new release, new or empty.
     public : path, optional
-        The public table that the release was made with; its checksum must be the same. None if the columns were
-        described instead.
+        The public table, pictures or texts that the release was made with; their checksum must be the same. None if
+        the columns were described instead.
     student : str or estimator, default "auto"
         As for `train`.
     objective : {"accuracy", "balanced", "log-loss", "ordered"}, default "accuracy"
         As for `train`.
+    representation : str, optional
+        Needed only if the release was made with `onnx:FILE` or `torch:MODULE:FACTORY`: the same again.
+    test : path, optional
+        Labelled rows on which the new student is measured (`finished.measures`); nothing of this is released.
 
     Returns
     -------
@@ -193,5 +200,7 @@ def refit(
     """
     settings, earlier = Options.of({"student": student, "objective": objective}), Path(release)
     content = read_release(earlier)
-    finished = refit_student(content, public, student=student, objective=settings.objective)
+    finished = refit_student(
+        content, public, student=student, objective=settings.objective, representation=representation, test=test
+    )
     return Refitted(finished=finished, release=save_refitted(finished, out, content.recipe, earlier=earlier))

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
 from ostrakon.data.quantity import ENDS, Quantity
+from ostrakon.mechanisms import Mechanism
 from ostrakon.options.options import AUTO
 from ostrakon.private_estimator import PrivateEstimator
 from ostrakon.rows_in_memory import target_array, warn_outside
@@ -45,6 +46,10 @@ class PATERegressor(RegressorMixin, PrivateEstimator):
     student : str or classifier, default "auto"
         Ridge regression from the sums; or a classifier that takes sample_weight and gives probabilities, such as
         "hist-gradient-boosting", which learns from the sums by cell.
+    mechanism : str or Mechanism, default "auto"
+        Which share of the cost pays for which sums: "quantity-gnmax(moments=0.8, errors=0.05)", or the object. `moments`
+        is for the sums with features, `errors` for the counts of errors (0: no intervals), the rest for the sums by
+        cell.
     n_queries : int, at least 1, optional
         Number of public rows for which sums of the nearest records are released. Default: what epsilon allows.
     ledger : str, optional
@@ -106,6 +111,7 @@ class PATERegressor(RegressorMixin, PrivateEstimator):
     _: KW_ONLY
     range: Any = None
     student: Any = AUTO
+    mechanism: str | Mechanism = AUTO
     delta: float | None = None
     n_queries: int | None = None
     ledger: str | None = None

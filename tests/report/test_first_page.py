@@ -73,7 +73,7 @@ def test_what_nobody_told_is_not_made_up():
     text = written(date=None)
     for what in ("Which data.", "Date of the run.", "Operator.", "Contact.", "Purpose."):
         assert f"**{what}** not given\n" in text
-    assert "The released numbers allow no estimate." in text
+    assert "The noisy numbers in this release allow no estimate." in text
     assert "The operator published no accuracy on test rows." in text
     assert "--" not in text  # the page is read by people who do not use the command line
 
@@ -154,7 +154,7 @@ def test_how_good_it_is_stands_beside_the_majority_and_the_test():
 def test_an_end_of_zero_is_no_estimate():
     nothing = Agreement(of="student", share=0.5, low=0, high=1, **AGREED)
     text = written(estimates=[nothing, MAJORITY])
-    assert "The released numbers do not tell how often the student is right on the private records. A model" in text
+    assert "The noise in this release hides how often the student is right on the private records. A model" in text
     assert "0.0%" not in text
     assert "cautious" not in text
 
@@ -168,8 +168,8 @@ def test_recall_is_said_where_it_says_something():
 
     text = written(estimates=ranges((0.8, 1), (0.2, 0.448), (0.55, 0.9)))
     assert (
-        "From released numbers alone: if every class counts the same, the student is right on between 55.0% and 90.0%, "
-        "and it recognises between 20.0% and 44.8% of the cases of 'ill' (in 95% of runs"
+        "From the noisy counts in this release: if every class counts the same, the student is right on between 55.0% "
+        "and 90.0%, and it recognises between 20.0% and 44.8% of the cases of 'ill' (in 95% of runs"
     ) in text
     assert "between 20.0%" not in written(estimates=ranges((0.8, 1), (0.2, 0.448), (0.55, 0.9)), measures=MEASURES)
     assert "allow only wide ranges, which the section on the student" in written(

@@ -89,7 +89,17 @@ def test_they_are_learned_and_released(folders, tmp_path, kind):
     measured = json.loads((tmp_path / "run/private/evaluation.json").read_text())
     student, release = load_student(done.release), done.release
     statement, page = json.loads((release / "statement.json").read_text()), (release / "report.html").read_text()
-    assert not (release / "refit.json").exists()
+    given = files(folders, kind)
+    same = ostrakon.refit(
+        release,
+        out=tmp_path / "same",
+        public=given["public"],
+        test=given["test"],
+        student=RUNS[kind].get("student", "auto"),
+    )
+    for name in ("student.onnx", "student.json", "refit.json"):
+        assert (same.release / name).read_bytes() == (release / name).read_bytes(), name
+    assert same.finished.measures.as_dict() == done.outcome.measures.as_dict()
     if kind == "texts":
         rows = [{"text": "good good good good good"}, {"text": "bad bad bad bad bad"}]
         assert measured["r2"] > 0.3

@@ -163,7 +163,7 @@ def test_a_release_without_a_recipe_is_refused(release, tmp_path):
     shutil.copytree(release, tmp_path / "release")
     (tmp_path / "release" / "refit.json").unlink()
     sealed(tmp_path / "release")
-    with pytest.raises(InvalidInput, match=r"has no refit\.json: .*\(no pictures or folders of texts\)"):
+    with pytest.raises(InvalidInput, match=r"has no refit\.json: .* public rows in files"):
         refitted(tmp_path / "release", tmp_path / "new", release.parents[1])
 
 

@@ -11,8 +11,8 @@ from ostrakon.validation import InvalidInput
 CONFIDENCE = 0.95
 
 UNDECIDED = (
-    "The released numbers alone do not tell whether the student is right more often than a model that always predicts "
-    "the most frequent class"
+    "The noisy numbers in the release do not tell whether the student is right more often than a model that always "
+    "predicts the most frequent class"
 )
 NO_BETTER = "Warning: the held-out "
 """How remarks begin on a student whose estimate allows no decision, and on one whose estimate is not higher."""

@@ -13,12 +13,18 @@ def refit(
     release: Annotated[Path, typer.Argument(help="The folder of a finished release.")],
     out: Annotated[Path, typer.Option(help="The folder of the new release, new or empty.")],
     public: Annotated[
-        Path | None, typer.Option(help="The public table that the release was made with; its checksum is verified.")
+        Path | None, typer.Option(help="The public rows that the release was made with; their checksum is verified.")
     ] = None,
     student: Annotated[
         str, typer.Option(help=r"As for train. \[default: best of several]", show_default=False)
     ] = "auto",
     objective: Annotated[str, typer.Option(help="accuracy, balanced, log-loss or ordered, as for train.")] = "accuracy",
+    representation: Annotated[
+        str | None, typer.Option(help="The encoder, if the release was made with onnx:FILE or torch:MODULE:FACTORY.")
+    ] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="Labelled rows on which the student is measured; nothing of it is released.")
+    ] = None,
 ) -> None:
     """Train another student from RELEASE alone and write a new release.
 
@@ -27,5 +33,7 @@ def refit(
     from ostrakon.api import refit as refitted
     from ostrakon.report.table import refit_table
 
-    done = refitted(release, out=out, public=public, student=student, objective=objective)
+    done = refitted(
+        release, out=out, public=public, student=student, objective=objective, representation=representation, test=test
+    )
     console.print(refit_table(done.finished, release=done.release))

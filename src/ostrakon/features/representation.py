@@ -313,12 +313,17 @@ def name_without_folder(name: str) -> str:
     return name if not colon or kind == FACTORY.rstrip(":") else f"{kind}:{Path(rest).name}"
 
 
+def is_file_or_code(name: str) -> bool:
+    """Whether a representation is a file or code of the operator, which others need not have and should not run."""
+    return name.startswith((FACTORY, ONNX))
+
+
 def require_shared(name: str) -> None:
     """Refuse a representation that not every owner of a study has: files and code belong to one owner.
 
     Checked before any other use of a name that another owner wrote, so that no code of their choice runs.
     """
-    if name.startswith((FACTORY, ONNX)):
+    if is_file_or_code(name):
         raise InvalidInput(
             f"The representation of a study must be one that every owner has, no file or code of one of them: {name!r}."
         )

@@ -56,9 +56,8 @@ def read_release(folder: Path) -> EarlierRelease:
     content = read_statement(folder)
     if not (folder / REFIT).is_file():
         raise InvalidInput(
-            f"{folder} cannot be refitted, because it has no {REFIT}: that needs a run on a public table or on "
-            "described columns (no pictures or folders of texts), without an encoder, a gate or a second round, that "
-            "protects records or users."
+            f"{folder} cannot be refitted, because it has no {REFIT}: that needs a run on public rows in files or on "
+            "described columns, without a gate or a second round, that protects records or users."
         )
     try:
         recipe = json.loads((folder / REFIT).read_text(encoding="utf-8"))

@@ -238,17 +238,21 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], m
         if student.against == "private labels":
             known = student.low > 0 or student.high < 1
             said.append(
-                f"The student is right on {student.in_words()} of the {student.counted}, estimated from released "
-                "numbers alone."
+                f"The student is right on {student.in_words()} of the {student.counted}, computed from the noisy "
+                "counts in this release."
                 if known
-                else f"The released numbers do not tell how often the student is right on the {student.counted}."
+                else f"The noise in this release hides how often the student is right on the {student.counted}."
             )
             said.append(
                 f"A model that always predicts the most frequent label is right on {majority.in_words()}. These ranges "
                 f"hold in {CONFIDENCE:.0%} of runs, if public and private rows with similar features are alike."
             )
             if measures is None and student.high == 1 and known:
-                said.append("The lower end for the student is cautious, and often far below the real accuracy.")
+                said.append(
+                    "The lower end for the student is cautious, and often far below the real accuracy. A larger "
+                    "epsilon hardly raises it: it allows for the worst errors among rows with similar features, which "
+                    "counts do not tell apart."
+                )
             if not of_records(content):
                 said.append("A cell is the set of rows that are nearest to the same public row.")
         else:
@@ -266,7 +270,7 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], m
         undecided = []  # the test rows decide
     known = any(one.low > 0 or one.high < 1 for one in recalls)
     nothing = "only wide ranges, which the section on the student lists" if known else "no estimate"
-    said += undecided or ([] if said else [f"The released numbers allow {nothing}."])
+    said += undecided or ([] if said else [f"The noisy numbers in this release allow {nothing}."])
     if isinstance(measures, LabelMeasures | QuantityMeasures):
         measured = "; ".join(f"{what} {value}" for what, value in measures.in_words().items())
         said.append(f"On {measures.rows:,} test rows that the operator declared public: {measured}.")
@@ -298,4 +302,4 @@ def _by_class(recalls: Sequence[Recall]) -> list[str]:
     if worst.high < _WORTH_SAYING:
         said.append(f"it recognises {worst.in_words()} of the cases of {escaped(repr(worst.label))}")
     sure = f"in {CONFIDENCE:.0%} of runs, if public and private rows with similar features are alike"
-    return [f"From released numbers alone: {', and '.join(said)} ({sure})."] if said else []
+    return [f"From the noisy counts in this release: {', and '.join(said)} ({sure})."] if said else []

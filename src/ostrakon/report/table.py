@@ -8,14 +8,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from ostrakon.accounting.adjacent import Adjacent
-from ostrakon.accounting.estimates import NO_BETTER, UNDECIDED, Agreement, Recall
+from ostrakon.accounting.estimates import CONFIDENCE, NO_BETTER, UNDECIDED, Agreement, Recall
 from ostrakon.data.understood import Understood
 from ostrakon.mechanisms import Mechanism
 from ostrakon.run.budget import Budget
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.steps import FinishedRun
 from ostrakon.statements.statement import round_up
-from ostrakon.students.measures import LabelMeasures, Measures, QuantityMeasures
+from ostrakon.students.measures import Measures
 
 WARNING, HEED = "[bold red]Warning[/]", "Warning: "
 
@@ -52,7 +52,8 @@ def tables_side_by_side(outcomes: Mapping[str, tuple[Outcome, Path]]) -> Table:
 
 def refit_table(finished: FinishedRun, *, release: Path) -> Table:
     """What was refitted, at which guarantee, and where it is."""
-    return pairs_table((*_privacy(finished), *_student(finished), ("May be published", str(release))))
+    rows = *_privacy(finished), *_student(finished), *_measured(finished)
+    return pairs_table((*rows, ("May be published", str(release))))
 
 
 def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
@@ -80,18 +81,7 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
     if statement.adjacent:
         yield "Neighbours", "; ".join(_counted(adjacent, statement.unit) for adjacent in statement.adjacent)
     yield from _student(outcome)
-    if isinstance(outcome.measures, LabelMeasures | QuantityMeasures):
-        yield "Test rows", f"{outcome.measures.rows:,}"
-        for what, value in outcome.measures.in_words().items():
-            yield f"  {what}", value
-    elif outcome.measures is not None:
-        yield (
-            "Student accuracy",
-            f"{outcome.measures.accuracy:.1%} on {outcome.measures.rows:,} test rows, of which "
-            f"{outcome.measures.most_frequent:.1%} have the most frequent class",
-        )
-        for what, value in outcome.measures.in_words().items():
-            yield f"  {what}", escape(value)
+    yield from _measured(outcome)
     if outcome.plan.gate is not None and not outcome.answers.passed:
         yield "Gate", f"refused: only the first {outcome.plan.gate.prefix} queries were answered"
     if outcome.budget is not None:
@@ -118,6 +108,23 @@ def _student(finished: FinishedRun) -> Iterator[tuple[str, str]]:
             yield _estimate(estimate)
         elif isinstance(estimate, Recall) and (estimate.low > 0 or estimate.high < 1):
             yield estimate.title, escape(estimate.in_words())
+
+
+def _measured(finished: FinishedRun) -> Iterator[tuple[str, str]]:
+    """What was measured on test rows; nothing without any."""
+    measures = finished.measures
+    if measures is None:
+        return
+    if isinstance(measures, Measures):
+        yield (
+            "Student accuracy",
+            f"{measures.accuracy:.1%} on {measures.rows:,} test rows, of which {measures.most_frequent:.1%} have the "
+            "most frequent class",
+        )
+    else:
+        yield "Test rows", f"{measures.rows:,}"
+    for what, value in measures.in_words().items():
+        yield f"  {what}", escape(value)
 
 
 def _no_better(finished: FinishedRun, measures: Measures) -> str | None:
@@ -152,8 +159,9 @@ def _estimate(estimate: Agreement) -> tuple[str, str]:
         )
     if estimate.against == "private labels":
         if estimate.low <= 0 and estimate.high >= 1:
-            return "Estimated accuracy", "not known from released numbers alone"
-        return "Estimated accuracy", f"{estimate.in_words()} on the private data, from released numbers alone"
+            return "Estimated accuracy", "not known: the noise in the release hides it"
+        how = f"in {CONFIDENCE:.0%} of runs; computed from the noisy counts in the release"
+        return "Estimated accuracy", f"{estimate.in_words()} on the private data ({how})"
     return "Agreement", f"{estimate.in_words()} with released answers that the student had not seen"
 
 

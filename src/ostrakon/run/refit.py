@@ -11,31 +11,31 @@ from numpy.typing import NDArray
 
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.data.classes import require_order
-from ostrakon.data.domain import Domain
 from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.data.understood import Understood
-from ostrakon.estimators.choices import make_student
+from ostrakon.estimators.choices import is_images, make_student
 from ostrakon.export.row_form import RowForm
 from ostrakon.export.student_files import require_exportable
 from ostrakon.features.cells import CellFeatures
-from ostrakon.features.representation import name_without_folder
+from ostrakon.features.representation import is_file_or_code, name_without_folder
 from ostrakon.options.options import ACCURACY, OF_COUNTS, ORDERED, is_auto
 from ostrakon.planning.choose_mechanism import require_learnable
 from ostrakon.planning.plan import Plan, levels_from
-from ostrakon.run.inputs.tables import public_rows_again
+from ostrakon.run.inputs.again import Again
 from ostrakon.run.stages.estimates import STUDENT_WARNINGS, judged
-from ostrakon.run.stages.features import view_of
+from ostrakon.run.stages.features import NO_ENCODER, View, view_of
 from ostrakon.run.stages.intervals import estimates_compared, intervals_of, same_estimates
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.released import released_student
 from ostrakon.run.stages.student import fit_student
 from ostrakon.run.statement import calibration_in_words, described
-from ostrakon.run.steps import FinishedRun
+from ostrakon.run.steps import FinishedRun, measured
 from ostrakon.statements.restored import RestoredStatement, statement_from
 from ostrakon.statements.sentences import REFITTED
 from ostrakon.statements.statement import Statement
 from ostrakon.statements.versions import versions
+from ostrakon.students.measures import AnyMeasures
 from ostrakon.students.prediction_intervals import edges_of
 from ostrakon.students.selection import Selection
 from ostrakon.validation import InvalidInput
@@ -74,18 +74,30 @@ class EarlierRelease:
     checksum: str
 
 
-def refit_student(release: EarlierRelease, public: Any, *, student: Any, objective: str = ACCURACY) -> FinishedRun:
+def refit_student(
+    release: EarlierRelease,
+    public: Any,
+    *,
+    student: Any,
+    objective: str = ACCURACY,
+    representation: str | None = None,
+    test: Any = None,
+) -> FinishedRun:
     """Train a student again from a release.
 
     Parameters
     ----------
     release : EarlierRelease
     public : path or None
-        The public table that the release was made with; None if its columns were described instead.
+        The public table, pictures or texts that the release was made with; None if its columns were described instead.
     student : str or estimator
         As for a run.
     objective : {"accuracy", "balanced", "log-loss", "ordered"}
         As for a run.
+    representation : str, optional
+        The encoder of the release with its folder, if that was a file or a function of the operator.
+    test : path, optional
+        Labelled rows, on which the new student is measured.
 
     Returns
     -------
@@ -107,28 +119,29 @@ def refit_student(release: EarlierRelease, public: Any, *, student: Any, objecti
             f"objective must be {ACCURACY} or {ORDERED} if only labels were released, got {objective!r}."
         )
     try:
-        return _refitted(release, statement_from(release.statement), public, student=student, objective=objective)
+        asked = _Asked(student=student, objective=objective, representation=representation, test=test)
+        return _refitted(release, statement_from(release.statement), public, asked)
     except (KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(f"refit.json must be as a run wrote it, and it cannot be read ({error!r}).") from error
 
 
-def _refitted(
-    release: EarlierRelease, statement: RestoredStatement, public: Any, *, student: Any, objective: str
-) -> FinishedRun:
-    recipe, domain = release.recipe, None
-    description = recipe["public"].get("description")
-    if (public is None) != (description is not None):
-        raise InvalidInput(
-            "public must be given: the public table that the release was made with."
-            if description is None
-            else "public cannot be given: the columns of this release were described, without public rows."
-        )
-    if description is None:
-        X_public, choice = public_rows_again(public, recipe["public"]), recipe["representation"]
-    else:
-        domain = Domain.of(description["columns"], delimiter=description["delimiter"])
-        X_public, choice = domain.examples(), CellFeatures(domain)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Asked:
+    """The arguments of `refit_student`."""
+
+    student: Any
+    objective: str
+    representation: str | None
+    test: Any
+
+
+def _refitted(release: EarlierRelease, statement: RestoredStatement, public: Any, asked: _Asked) -> FinishedRun:
+    recipe, student, objective = release.recipe, asked.student, asked.objective
+    again = Again.of(public, recipe["public"])
+    domain, X_public = again.domain, again.X
+    choice = _representation(recipe, asked.representation) if domain is None else CellFeatures(domain)
     view = view_of(X_public, choice, seed=recipe["seed"])
+    _require_encoder(statement, view)
     plan = _plan(release, statement)
     answers = _answers(release, statement, plan)
     _require_able(release, statement, plan, student=student, objective=objective)
@@ -152,11 +165,11 @@ def _refitted(
         student=released_student(plan, selection, learning, form, classes=classes, **of),
         queries=queries,
         cells=None if domain is None else domain.cell_names(),
-        images=None,
+        images=np.asarray(X_public)[queries] if is_images(X_public) else None,
         answers=answers,
         classes=classes,
         quantity=quantity,
-        measures=None,
+        measures=None if asked.test is None else _measured(again, statement, view, selection, recipe, asked),
         rows=view.rows_in_words(recipe["row"]["words"]),
         representation=name_without_folder(view.name),
         student_name=selection.chosen.name,
@@ -169,6 +182,44 @@ def _refitted(
         recipe={name: recipe[name] for name in _RECIPE if name in recipe},
         sample=None if domain is not None else learning.sample(),
     )
+
+
+def _representation(recipe: Mapping[str, Any], given: str | None) -> str:
+    """The representation of the release; `given` with its folder, if it was a file or a function of the operator."""
+    known = str(recipe["representation"])
+    if given is None and is_file_or_code(known):
+        raise InvalidInput(f"representation must be given: the release was made with {known}, which it does not hold.")
+    if given is not None and name_without_folder(given) != known:
+        raise InvalidInput(f"representation must be that of the release, {known}, got {name_without_folder(given)}.")
+    return known if given is None else given
+
+
+def _require_encoder(statement: RestoredStatement, view: View) -> None:
+    """Refuse another encoder than that of the release, by its name and its checksums."""
+    encoder, said = view.representation.encoder, statement.tuned.get("encoder", "")
+    now = encoder.in_words() if encoder is not None and encoder.frozen else ""
+    earlier = "" if said.startswith(NO_ENCODER) else said
+    earlier, now = (words.partition("; trained on: ")[0] for words in (earlier, now))
+    if now != earlier:
+        raise InvalidInput(f"The encoder must be that of the release ({earlier or 'none'}), got {now or 'none'}.")
+
+
+def _measured(
+    again: Again,
+    statement: RestoredStatement,
+    view: View,
+    selection: Selection,
+    recipe: Mapping[str, Any],
+    asked: _Asked,
+) -> AnyMeasures:
+    """Measures of the new student on the labelled rows that were given."""
+    known: dict[str, Any] = {
+        "classes": statement.classes,
+        "quantity": None if statement.quantity is None else Quantity.of(statement.quantity),
+        "several": statement.several,
+    }
+    X_test, y_test = again.labelled(asked.test, target=recipe["understood"]["target"], **known)
+    return measured(view, selection, X_test, y_test, objective=asked.objective, **known)
 
 
 def _require_able(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -361,31 +361,44 @@ def measure(context: RunContext, view: View, selection: Selection) -> AnyMeasure
     task = context.task
     if task.y_test is None:
         return None
-    # In doubles, as the released student computes.
-    with on_rows("test rows"):
-        X_test = task.X_test if selection.chosen.takes_rows else np.asarray(view.transform(task.X_test), np.float64)
-    measures: AnyMeasures
-    if task.target == "labels":
-        student = selection.student
-        measures = measures_of_labels(student.predict_proba(X_test), student.predict(X_test), task.y_test, task.classes)
-    elif task.quantity is None:
-        ordered = context.options.objective == ORDERED
-        measures = measure_student(selection.student, X_test, task.y_test, task.classes, ordered=ordered)
-    else:
-        measures = measures_of_quantity(task.quantity.values(selection.student.predict(X_test)), task.y_test)
+    known: Any = {"quantity": task.quantity, "several": task.target == "labels"}
+    objective = context.options.objective
+    measures = measured(view, selection, task.X_test, task.y_test, classes=task.classes, objective=objective, **known)
     context.storage.note("evaluation", measures.as_dict)
     return measures
+
+
+def measured(
+    view: View,
+    selection: Selection,
+    X_test: Any,
+    y_test: Any,
+    *,
+    classes: Sequence[Any],
+    quantity: Quantity | None,
+    several: bool,
+    objective: str,
+) -> AnyMeasures:
+    """Measures of the student on raw test rows. several: whether rows may have several labels."""
+    student = selection.student
+    # In doubles, as the released student computes.
+    with on_rows("test rows"):
+        seen = X_test if selection.chosen.takes_rows else np.asarray(view.transform(X_test), np.float64)
+    if several:
+        return measures_of_labels(student.predict_proba(seen), student.predict(seen), y_test, classes)
+    if quantity is None:
+        return measure_student(student, seen, y_test, classes, ordered=objective == ORDERED)
+    return measures_of_quantity(quantity.values(student.predict(seen)), y_test)
 
 
 def recipe_of(plan: Plan, task: Task, options: Options, view: View) -> dict[str, Any] | None:
     """What a refit needs beside the released numbers and the public rows; public. None if no refit is possible.
 
-    A refit reads the public rows from their file again and makes their features again, without an encoder.
+    A refit reads the public rows from their file again and makes their features again.
     """
-    plain = isinstance(options.representation, str) and view.representation.encoder is None
     if (
         task.source is None
-        or not plain
+        or not isinstance(options.representation, str)
         or plan.interactive
         or plan.gate is not None
         or plan.trained
@@ -394,7 +407,7 @@ def recipe_of(plan: Plan, task: Task, options: Options, view: View) -> dict[str,
         return None
     return {
         "public": dict(task.source),
-        "representation": options.representation,
+        "representation": name_without_folder(options.representation),
         "seed": options.seed,
         "delta": plan.delta,
         **({"levels": {level.name: level.weight for level in plan.levels}} if plan.levels else {}),

@@ -52,8 +52,8 @@ def audit_run(
     everything but the canaries' coins: the votes of all other records are counted separately.
 
     Released sums of features and counts of errors have canaries of their own, in the aggregation alone, which is
-    repeated in memory (`ostrakon.run_audit.repeated`). The release must be what its noise log implies, to the last byte: it is built again
-    from other private data and the same noise.
+    repeated in memory (`ostrakon.run_audit.repeated`). The release must be what its noise log implies, to the last
+    byte: it is built again from other private data and the same noise.
 
     Parameters
     ----------
@@ -153,7 +153,9 @@ def _errors(
     asked, said = ErrorsAsked(edges=edges_of(plan.teachers, noise)), estimates(planted.X)
     of_canaries = asked.contributions_of((np.arange(len(said)), said, planted.y)).counts
     far = said[[int(np.abs(said - 0.5).argmax())]]
-    canary = np.stack([asked.contributions_of((np.zeros(1, int), far, at_ends(np.array([end])))).counts for end in (0, 1)])
+    canary = np.stack(
+        [asked.contributions_of((np.zeros(1, int), far, at_ends(np.array([end])))).counts for end in (0, 1)]
+    )
     together = Moments(without.counts + of_canaries, teachers=plan.teachers)
     return RepeatedErrors(without=without, canary=canary), together
 

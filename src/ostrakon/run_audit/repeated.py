@@ -1,4 +1,4 @@
-"""A run's aggregation, repeated in memory: more noise to look at, and canaries that show in other tables than counts."""
+"""A run's aggregation, repeated in memory: more noise to look at, and canaries that show in sums and in errors."""
 
 from dataclasses import dataclass
 from typing import Any

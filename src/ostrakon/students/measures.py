@@ -73,6 +73,7 @@ class Measures:
         known = [(name, share) for name, share in self.recall if share is not None]
         shown = known if len(known) <= _NAMED else sorted(known, key=lambda one: one[1])[:_NAMED]
         recall = ", ".join(f"{name} {share:.1%}" for name, share in shown)
+        absent = [name for name, share in self.recall if share is None]
         of = "" if self.precision_of is None else f" of {self.precision_of}"
         ranks = {}
         if self.rank_error is not None:
@@ -80,7 +81,9 @@ class Measures:
         return {
             **ranks,
             "Balanced accuracy": f"{self.balanced_accuracy:.1%}",
-            "Recall by class": recall + ("" if len(shown) == len(known) else f" (the lowest of {len(known)})"),
+            "Recall by class": recall
+            + ("" if len(shown) == len(known) else f" (the lowest of {len(known)})")
+            + (f" (no test rows of {', '.join(absent[:_NAMED])})" if absent else ""),
             "AUC": _number(self.auc),
             "Average precision": _number(self.average_precision) + of,
             "Log loss": f"{self.log_loss:.3f}",

@@ -110,6 +110,7 @@ def task_from_images(
         classes_from=read.classes_from,
         outside={} if not clipped else {"target": clipped},
         fingerprints={name: _fingerprint(images) for name, images in files.items() if images is not None},
+        source=None if public is None else {"images": digest_of_images(shown), "target": target},
         rows=_in_words(shown),
         understood=dataclasses.replace(
             read.in_words(_in_words(shown), public_rows=len(shown.X), protects=protect), notes=notes
@@ -134,6 +135,11 @@ def _in_order_of_content(images: Images) -> Images:
 def rows_of(images: Images) -> Any:
     """Images as an array, features as the columns of an embedding."""
     return as_columns(FEATURES, images.X) if images.are_features else images.X
+
+
+def digest_of_images(images: Images) -> str:
+    """A checksum of images or features, in their order, without their labels."""
+    return fingerprint_of(images.X)
 
 
 def _in_words(images: Images) -> str:

@@ -71,8 +71,8 @@ class Task:
         What the columns may hold if there are no public rows. `X_public` is then drawn evenly from it, and shows the
         form of a row.
     source : dict, optional
-        How a refit reads the public rows again: the checksum of their file, its columns and their kinds, or the
-        description of the columns. Public. None if nothing can read them again.
+        How a refit reads the public rows again: the checksum of their file, its columns and their kinds, the
+        description of the columns, or a checksum of pictures or texts. Public. None if nothing can read them again.
     read_by : Quantity or Labels, optional
         The public range of a target that is a number: `classes` are then its two ends, private rows have whole steps
         between them, and `y_test` has numbers. Or the labels of which a row may have several: `classes` are then their

@@ -108,6 +108,7 @@ def task_from_texts(
         fingerprints={
             name: _fingerprint(texts) for name, texts in {"private": hidden, **others}.items() if texts is not None
         },
+        source=None if public is None else {"texts": digest_of_texts(shown)},
         rows=_FORM,
         kinds={COLUMN: "text"},
         understood=replace(
@@ -137,6 +138,11 @@ def public_frame_of(texts: Texts) -> pd.DataFrame:
     frame = frame_of(texts)
     _require_free_text(texts, frame)
     return frame
+
+
+def digest_of_texts(texts: Texts) -> str:
+    """A checksum of texts, in their order, without their classes."""
+    return fingerprint_of(np.array(_digests(texts)))
 
 
 def _labels(texts: Texts, what: str, read_by: Quantity | Labels | None) -> Any:

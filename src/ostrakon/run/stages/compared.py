@@ -91,7 +91,8 @@ class _Judge:
     """Which of two estimates of a quantity, from -1 to 1, is nearer to it on the private records.
 
     rows: features of `SumMap` of public rows. axes: variances and directions of these. cells: theirs. sums,
-    differences: noisy sums of features times the quantity, and of the quantity by cell; noise: on each. records: their number. mean: the mean of the quantity.
+    differences: noisy sums of features times the quantity, and of the quantity by cell; noise: on each. records: their
+    number. mean: the mean of the quantity.
     """
 
     rows: FloatArray
@@ -154,7 +155,7 @@ _INSTEAD = "Without --student a run takes the default; ostrakon refit trains it 
 
 
 class _RidgeOfVotes(QuantityRidge):
-    """The student of sums as a classifier of votes for both ends of the range. moments: the sums that it learns from."""
+    """The student of sums as a classifier of votes for both ends of a range. moments: the sums that it learns from."""
 
     def __init__(self, moments: ReleasedMoments) -> None:
         self.moments = moments

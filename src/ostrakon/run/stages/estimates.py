@@ -74,7 +74,7 @@ def judged(
     estimates = _estimates(plan, answers, selection, **shared)
     by_class = _recalls(plan, answers, selection, labels=list(labels), **shared)
     of_warnings: dict[str, Any] = {"said": said, "labels": list(labels), "estimated": bool(estimates)}
-    return (*estimates, *by_class), (*behind, *_warnings(plan, answers, selection, learning, **of_warnings))
+    return (*estimates, *by_class), (*_warnings(plan, answers, selection, learning, **of_warnings), *behind)
 
 
 def _estimates(

@@ -14,6 +14,9 @@ from ostrakon.features.representation import (
     learn_representation,
 )
 
+NO_ENCODER = "none of ours: features came as they are"
+"""What a statement says of the encoder of features that were given."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class View:
@@ -65,7 +68,7 @@ class View:
         if encoder is not None:
             return {"encoder": encoder.in_words(trained_on)} if encoder.frozen else {}
         if self.name == "embeddings" or trained_on is not None:
-            return {"encoder": f"none of ours: features came as they are; trained on: {trained_on or 'unknown'}"}
+            return {"encoder": f"{NO_ENCODER}; trained on: {trained_on or 'unknown'}"}
         return {}
 
     def transform(self, X: Any) -> Any:

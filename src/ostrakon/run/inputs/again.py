@@ -1,0 +1,115 @@
+"""The public rows of an earlier run, read again from their files, and labelled rows to measure a new student on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ostrakon.data.columns import Columns
+from ostrakon.data.domain import Domain
+from ostrakon.data.images import Images, holds_images, read_images
+from ostrakon.data.label_cells import joined_columns, label_columns
+from ostrakon.data.labels import Labels
+from ostrakon.data.quantity import Quantity
+from ostrakon.data.sources import open_described, open_table
+from ostrakon.data.table import Table
+from ostrakon.data.text_files import holds_texts, is_lines
+from ostrakon.run.inputs.images import digest_of_images, rows_of
+from ostrakon.run.inputs.tables import public_rows_again
+from ostrakon.run.inputs.targets import ReadTarget, require_labels_of
+from ostrakon.run.inputs.texts import digest_of_texts, frame_of, open_texts, public_frame_of
+from ostrakon.validation import InvalidInput
+
+_OTHER = "public must be the {} that the release was made with, by their content, got {}, which has another one."
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Again:
+    """Public rows as an earlier run read them.
+
+    X: the rows. domain: the description of the columns, if that is what there was. images: as they were read; None of
+    others. source: as of `Task.source`.
+    """
+
+    X: Any
+    domain: Domain | None
+    images: Images | None
+    source: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, public: Any, source: Mapping[str, Any]) -> Again:
+        """Read the file or folder `public` again.
+
+        Errors: `InvalidInput` for another one than that of the run, and for one that is not needed or missing.
+        """
+        description = source.get("description")
+        if (public is None) != (description is not None):
+            raise InvalidInput(
+                "public must be given: the public table, or pictures or texts, that the release was made with."
+                if description is None
+                else "public cannot be given: the columns of this release were described, without public rows."
+            )
+        if description is not None:
+            domain = Domain.of(description["columns"], delimiter=description["delimiter"])
+            return cls(X=domain.examples(), domain=domain, images=None, source=source)
+        if "images" in source:
+            images = read_images(public, labelled=False) if _exists(public) and holds_images(public) else None
+            if images is None or digest_of_images(images) != source["images"]:
+                raise InvalidInput(_OTHER.format("pictures or features", public))
+            return cls(X=rows_of(images), domain=None, images=images, source=source)
+        if "texts" in source:
+            texts = open_texts(public) if _exists(public) and (holds_texts(public) or is_lines(public)) else None
+            if texts is None or digest_of_texts(texts) != source["texts"]:
+                raise InvalidInput(_OTHER.format("texts", public))
+            return cls(X=public_frame_of(texts), domain=None, images=None, source=source)
+        return cls(X=public_rows_again(public, source), domain=None, images=None, source=source)
+
+    def labelled(
+        self, test: Any, *, target: str, classes: tuple[str, ...], quantity: Quantity | None, several: bool
+    ) -> tuple[Any, NDArray[Any]]:
+        """(rows of the file or folder `test`, what is right there), read as a run reads them.
+
+        target: the column of tables. classes: all labels, none of a quantity. several: whether rows may have several.
+        Errors: `InvalidInput` for what cannot be read, and for rows without labels or with other ones.
+        """
+        read_by = Labels(names=classes) if several else quantity
+        right = ReadTarget(read_by=read_by, classes=classes, classes_from="").test_rows
+        if self.images is not None:
+            tested = read_images(test, like=self.images, target=self.source["target"], read_by=read_by)
+            if tested.X.shape[1:] != self.images.X.shape[1:]:
+                shapes = f"{self.images.X.shape[1:]}, got {tested.X.shape[1:]}"
+                raise InvalidInput(f"test must have images of the public ones' shape {shapes}.")
+            return rows_of(tested), right(require_labels_of(tested.labels, f"The test images {test}", read_by))
+        if "texts" in self.source:
+            texts = open_texts(test)
+            return frame_of(texts), right(require_labels_of(texts.labels, f"The test texts {test}", read_by))
+        parts = label_columns(target, read_by if isinstance(read_by, Labels) else None)
+        table, columns = self._table(test, target)
+        absent = [name for name in (*columns.kept, *(parts or (target,))) if name not in table.columns]
+        if absent:
+            raise InvalidInput(
+                f"test must have the columns of the public rows and the target, got none named {absent[0]!r}."
+            )
+        labels = (joined_columns(table, parts, target) if parts else table).labels(target)
+        return columns.apply(table.read(list(columns.kept))), right(np.asarray(labels, object))
+
+    def _table(self, test: Any, target: str) -> tuple[Table, Columns]:
+        """The opened table, and how its columns are read."""
+        if self.domain is not None:
+            return open_described(test, delimiter=self.domain.delimiter), self.domain.kinds()
+        columns = Columns(dict(self.source["kinds"]))
+        if self.source["header"]:
+            return open_table(test), columns
+        names = list(self.source["names"])
+        # A public table without names usually lacks the target, which is then the last column of others.
+        given = len(open_table(test, header=False).columns)
+        return open_table(test, names=names if given == len(names) else [*names, target], header=False), columns
+
+
+def _exists(path: Any) -> bool:
+    return Path(path).exists()
