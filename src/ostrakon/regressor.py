@@ -47,9 +47,9 @@ class PATERegressor(RegressorMixin, PrivateEstimator):
         Ridge regression from the sums; or a classifier that takes sample_weight and gives probabilities, such as
         "hist-gradient-boosting", which learns from the sums by cell.
     mechanism : str or Mechanism, default "auto"
-        Which share of the cost pays for which sums: "quantity-gnmax(moments=0.8, errors=0.05)", or the object. `moments`
-        is for the sums with features, `errors` for the counts of errors (0: no intervals), the rest for the sums by
-        cell.
+        Which share of the cost pays for which sums: "quantity-gnmax(moments=0.8, errors=0.05)", or the object.
+        `moments` is for the sums with features, `errors` for the counts of errors (0: no intervals), the rest for the
+        sums by cell.
     n_queries : int, at least 1, optional
         Number of public rows for which sums of the nearest records are released. Default: what epsilon allows.
     ledger : str, optional
