@@ -129,7 +129,7 @@ def test_without_a_guarantee_nothing_is_promised():
 
 def test_how_good_it_is_stands_beside_the_majority_and_the_test():
     text = written(estimates=[STUDENT, MAJORITY], measures=MEASURES)
-    assert "The student is right on between 82.0% and 84.0% of the private records, estimated from released" in text
+    assert "The student is right on between 82.0% and 84.0% of the private records, computed from the noisy" in text
     assert "always predicts the most frequent label is right on between 59.0% and 61.0%." in text
     assert "if public and private rows with similar features are alike" in text
     assert "hold in 95% of runs" in text

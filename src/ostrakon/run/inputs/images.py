@@ -138,7 +138,7 @@ def rows_of(images: Images) -> Any:
 
 
 def digest_of_images(images: Images) -> str:
-    """A checksum of images or features, in their order, without their labels."""
+    """A checksum of the rows in their order, without their labels."""
     return fingerprint_of(images.X)
 
 

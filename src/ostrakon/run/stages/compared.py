@@ -169,7 +169,7 @@ class _RidgeOfVotes(QuantityRidge):
         return np.stack([1 - share, share], axis=1)
 
     def predict(self, X: Any) -> FloatArray:
-        return super().predict(X) > 1 / 2
+        return np.rint(super().predict(X))
 
 
 def _percent(share: float) -> str:
