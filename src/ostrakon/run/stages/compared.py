@@ -36,7 +36,7 @@ def behind_default(learning: Learning, released: Released, selection: Selection,
         counts=True, moments=released.moments is not None, classes=classes, queries=len(released.queries)
     )
     first = candidates[0]
-    tried = [first, *(each for each in candidates if each.name in first.mean_of)]
+    tried = [first, *(other for other in candidates if other.name in first.mean_of)]
     other = select(tried, learning.X_public, learning.view.public, released, seed=learning.seed)
     total = float(tested.counts.sum())
     if other.held is None or not total > 0:
@@ -79,11 +79,11 @@ def behind_sums(learning: Learning, released: Released, selection: Selection) ->
     explained, by_default = (judge.ahead(one, judge.mean)[0] for one in (named, default))
     if ahead <= _SURE * noise or explained > _SHARE * by_default:
         return ""
-    found = f"is much further from the quantity than the default student, {SUMS}"
+    verdict = f"is much further from the quantity than the default student, {SUMS}"
     if explained > 0:
         part = _percent(explained / by_default)
-        found = f"explains about {part} of what the default student, {SUMS}, explains of the quantity"
-    return f"Warning: the student {selection.chosen.name} {found}, by released noisy numbers. {_INSTEAD}"
+        verdict = f"explains about {part} of what the default student, {SUMS}, explains of the quantity"
+    return f"Warning: the student {selection.chosen.name} {verdict}, by released noisy numbers. {_INSTEAD}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
