@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from ostrakon.data.quantity import Quantity
+from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.mechanisms import QuantityGNMax
 from ostrakon.options.options import Options
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task, of_quantity
+from ostrakon.run.inputs.task import Task, of_target
 from ostrakon.run_audit.audit_run import audit_run
 from ostrakon.run_audit.repeated import COUNTS, OF_ERRORS, SUMS
 from ostrakon.votes import STEPS
@@ -24,7 +24,7 @@ def task():
         private=Rows(X=X[:900], y=y[:900]),
         X_public=X[900:],
         fingerprints={"private": "p", "public": "q"},
-        **of_quantity(quantity),
+        **of_target(quantity, ENDS),
     )
 
 
@@ -72,7 +72,7 @@ def test_little_less_noise_shows_in_the_repetitions(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_price_that_is_too_small_is_certified_above_the_claim(tmp_path, monkeypatch):
-    """Planted: a record adds four votes to the counts of errors where the noise is for one."""
+    """Planted: a record adds six votes to the counts of errors where the noise is for one."""
     import ostrakon.teachers.errors as errors
 
     said = errors.errors_said

@@ -18,10 +18,11 @@ from ostrakon.data.labels import Labels
 from ostrakon.data.quantity import Quantity
 from ostrakon.data.sources import open_described, open_table
 from ostrakon.data.table import Table
+from ostrakon.data.target import right_numbers
 from ostrakon.data.text_files import holds_texts, is_lines
 from ostrakon.run.inputs.images import digest_of_images, rows_of
 from ostrakon.run.inputs.tables import public_rows_again
-from ostrakon.run.inputs.targets import ReadTarget, require_labels_of
+from ostrakon.run.inputs.targets import require_labels_of
 from ostrakon.run.inputs.texts import digest_of_texts, frame_of, open_texts, public_frame_of
 from ostrakon.validation import InvalidInput
 
@@ -78,17 +79,18 @@ class Again:
         Errors: `InvalidInput` for what cannot be read, and for rows without labels or with other ones.
         """
         read_by = Labels(names=classes) if several else quantity
-        right = ReadTarget(read_by=read_by, classes=classes, classes_from="").test_rows
         if self.images is not None:
             tested = read_images(test, like=self.images, target=self.source["target"], read_by=read_by)
             if tested.X.shape[1:] != self.images.X.shape[1:]:
                 shapes = f"{self.images.X.shape[1:]}, got {tested.X.shape[1:]}"
                 raise InvalidInput(f"test must have images of the public ones' shape {shapes}.")
-            return rows_of(tested), right(require_labels_of(tested.labels, f"The test images {test}", read_by))
+            labels = require_labels_of(tested.labels, f"The test images {test}", read_by)
+            return rows_of(tested), right_numbers(labels, read_by or classes)
         if "texts" in self.source:
             texts = open_texts(test)
-            return frame_of(texts), right(require_labels_of(texts.labels, f"The test texts {test}", read_by))
-        parts = label_columns(target, read_by if isinstance(read_by, Labels) else None)
+            labels = require_labels_of(texts.labels, f"The test texts {test}", read_by)
+            return frame_of(texts), right_numbers(labels, read_by or classes)
+        parts = label_columns(target, read_by)
         table, columns = self._table(test, target)
         absent = [name for name in (*columns.kept, *(parts or (target,))) if name not in table.columns]
         if absent:
@@ -96,7 +98,9 @@ class Again:
                 f"test must have the columns of the public rows and the target, got none named {absent[0]!r}."
             )
         labels = (joined_columns(table, parts, target) if parts else table).labels(target)
-        return columns.apply(table.read(list(columns.kept))), right(np.asarray(labels, object))
+        return columns.apply(table.read(list(columns.kept))), right_numbers(
+            np.asarray(labels, object), read_by or classes
+        )
 
     def _table(self, test: Any, target: str) -> tuple[Table, Columns]:
         """The opened table, and how its columns are read."""
