@@ -114,10 +114,13 @@ def _show(priced: Outlook) -> None:
 
 def _show_forecast(result: Outlook, out: Path | None, *, as_json: bool) -> None:
     """Draw the pictures into `out`, and print the forecast of the accuracy, or everything as JSON."""
-    from ostrakon.report.forecast_picture import save_pictures
     from ostrakon.report.forecast_table import accuracy_sentences, accuracy_table
 
-    drawn = [] if out is None else save_pictures(result, out)
+    drawn = list[Path]()
+    if out is not None:
+        from ostrakon.report.forecast_picture import save_pictures
+
+        drawn = save_pictures(result, out)
     if as_json:
         typer.echo(json.dumps(result.as_dict(), allow_nan=False))
         return

@@ -85,9 +85,11 @@ def _near(private: FloatArray, public: FloatArray, chance: Callable[[], float]) 
     asked = public[rng.permutation(len(public))[:_MOST]]
     own = private[rng.permutation(len(private))[:_MOST]]
     copied = _private_rows_near(*known.kneighbors(asked))
+    beyond = copied / len(asked) - _SHARE - _SURE * math.sqrt(0.25 * (1 / len(asked) + 1 / len(own)))
+    if beyond <= 0:
+        return 0, len(asked)
     distances, nearest = known.kneighbors(own)
     by_chance = _private_rows_near(distances[:, 1:], nearest[:, 1:]) / len(own)
-    beyond = copied / len(asked) - _SHARE - _SURE * math.sqrt(0.25 * (1 / len(asked) + 1 / len(own)))
     return (copied if beyond > by_chance and beyond > chance() else 0), len(asked)
 
 

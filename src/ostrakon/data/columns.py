@@ -110,7 +110,7 @@ class Columns:
             first = sorted(notes.items(), key=lambda named: named[1] != READABLE)[:5]
             said = "; ".join(f"{name} is {note}" for name, note in first)
             raise InvalidInput(f"No column of the public table varies in a way to learn from: {said}.")
-        words = {name: alike(typed(public[name], "category")) for name, kind in kinds.items() if kind == "category"}
+        words = {name: alike(typed(public[name], "category").unique()) for name in kinds if kinds[name] == "category"}
         return cls(kinds, notes, {name: groups for name, groups in words.items() if groups}, _equal(public, kinds))
 
     def apply(self, frame: pd.DataFrame) -> pd.DataFrame:

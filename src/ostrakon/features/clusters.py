@@ -34,8 +34,7 @@ def spread(
     squares = np.square(points).sum(axis=1)
 
     def distances(centres: FloatArray) -> FloatArray:
-        away = centres @ points.T
-        away *= -2
+        away = (-2 * centres) @ points.T
         away += squares
         away += np.square(centres).sum(axis=1)[:, None]
         return np.maximum(away, 0, out=away)

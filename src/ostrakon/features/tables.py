@@ -1,5 +1,6 @@
 """Features of tables: categories one-hot, numbers standardized on the public rows, heavy tails by rank."""
 
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -68,28 +69,39 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         if missing:
             raise InvalidInput(f"X must have the columns of the public table; missing: {', '.join(missing)}.")
         fitted = self.transformer_.named_transformers_
-        columns = self._one_hot(table, fitted["onehotencoder"])
+        columns = self._one_hot(table)
         if self.numbers_:
             numbers = [_finite(table[name]) for name in self.numbers_]
             columns += _scaled(numbers, fitted["pipeline-1"]) + _ranked(numbers, fitted["pipeline-2"])
         # Columns are fast to compute, and contiguous rows fast to use.
         return np.ascontiguousarray(np.array(columns, np.float32).reshape(len(columns), len(table)).T)
 
-    def _one_hot(self, table: pd.DataFrame, encoder: Any) -> list[NDArray[np.float32]]:
-        """The one-hot columns; the encoder transforms every distinct word once."""
-        seen = {name: _words(table[name]) for name in self.columns_ if name not in self.numbers_}
-        if not seen:
-            return []
-        most = max(len(words) for _, words in seen.values())
-        asked = pd.DataFrame({name: np.resize(np.array(words, object), most) for name, (_, words) in seen.items()})
-        hot = np.asarray(encoder.transform(asked), np.float32).T
+    def _one_hot(self, table: pd.DataFrame) -> list[NDArray[np.float32]]:
+        """The one-hot columns; every distinct word is looked up once."""
         columns: list[NDArray[np.float32]] = []
-        for (codes, _), known, rare in zip(
-            seen.values(), encoder.categories_, encoder.infrequent_categories_, strict=True
-        ):
-            wide = len(known) - (0 if rare is None else len(rare) - 1)
-            columns += [column[codes] for column in hot[len(columns) : len(columns) + wide]]
+        for name, (known, hot) in self._hot.items():
+            codes, words = _words(table[name])
+            of_words = hot[[known.get(word, len(known)) for word in words]]
+            columns += list(of_words[codes].T)
         return columns
+
+    @cached_property
+    def _hot(self) -> dict[str, tuple[dict[str, int], NDArray[np.float32]]]:
+        """For every column of words, (row of every known word, its one-hot columns); the last row is of other words."""
+        names = [name for name in self.columns_ if name not in self.numbers_]
+        if not names:
+            return {}
+        encoder = self.transformer_.named_transformers_["onehotencoder"]
+        most = max(map(len, encoder.categories_))
+        other = max((str(word) for words in encoder.categories_ for word in words), key=len) + "?"
+        asked = [np.resize(np.array([*words, other], object), most + 1) for words in encoder.categories_]
+        hot = np.asarray(encoder.transform(pd.DataFrame(dict(zip(names, asked, strict=True)))), np.float32)
+        found, at = dict[str, tuple[dict[str, int], NDArray[np.float32]]](), 0
+        for name, words, rare in zip(names, encoder.categories_, encoder.infrequent_categories_, strict=True):
+            wide = len(words) - (0 if rare is None else len(rare) - 1)
+            found[name] = {word: row for row, word in enumerate(words)}, hot[: len(words) + 1, at : at + wide]
+            at += wide
+        return found
 
     def _typed(self, table: pd.DataFrame) -> pd.DataFrame:
         # Cell by cell: pandas would format a column of times or numbers depending on all of its values.

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from markdown_it import MarkdownIt
-from matplotlib.image import imsave
 from numpy.typing import NDArray
 
 from ostrakon.features.images import as_grey_images
@@ -160,6 +159,9 @@ def _png(image: NDArray[np.float64]) -> str:
         high, wide = (max(size // step, 1) for size in image.shape[:2])
         kept = image[: high * step, : wide * step]
         image = np.stack([kept[at::step, to::step][:high, :wide] for at in range(step) for to in range(step)]).mean(0)
+    # Loaded only where there are images: it takes a tenth of all imports.
+    from matplotlib.image import imsave
+
     drawn = io.BytesIO()
     imsave(drawn, image, cmap="gray", vmin=0, vmax=1, format="png", metadata={"Software": ""})
     return base64.b64encode(drawn.getvalue()).decode()

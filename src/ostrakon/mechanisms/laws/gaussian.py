@@ -72,7 +72,7 @@ def by_sorted_rows(x: FloatArray, law: Compiled[..., Any], *tables: FloatArray) 
     ranked = np.take_along_axis(x, order, axis=1)
     rows, back = np.unique(ranked - ranked[:, :1], axis=0, return_inverse=True)
     # Seconds that plain Python would need, from the shape of the scores.
-    run = law.worth(5e-5 * len(x) * x.shape[1] ** 2)
+    run = law.worth(max(1e-3, 5e-5 * x.shape[1] ** 2) * len(rows))
     out = np.empty(x.shape)
     np.put_along_axis(out, order, run(np.ascontiguousarray(rows), *tables)[back.ravel()], axis=1)
     return out
