@@ -96,12 +96,12 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         other = max((str(word) for words in encoder.categories_ for word in words), key=len) + "?"
         asked = [np.resize(np.array([*words, other], object), most + 1) for words in encoder.categories_]
         hot = np.asarray(encoder.transform(pd.DataFrame(dict(zip(names, asked, strict=True)))), np.float32)
-        found, at = dict[str, tuple[dict[str, int], NDArray[np.float32]]](), 0
+        columns, at = dict[str, tuple[dict[str, int], NDArray[np.float32]]](), 0
         for name, words, rare in zip(names, encoder.categories_, encoder.infrequent_categories_, strict=True):
             wide = len(words) - (0 if rare is None else len(rare) - 1)
-            found[name] = {word: row for row, word in enumerate(words)}, hot[: len(words) + 1, at : at + wide]
+            columns[name] = {word: row for row, word in enumerate(words)}, hot[: len(words) + 1, at : at + wide]
             at += wide
-        return found
+        return columns
 
     def _typed(self, table: pd.DataFrame) -> pd.DataFrame:
         # Cell by cell: pandas would format a column of times or numbers depending on all of its values.
