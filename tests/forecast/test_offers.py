@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from ostrakon.accounting.data_independent.adaptive_bound import adaptive_profile
+from ostrakon.forecast import offers
 from ostrakon.forecast.offers import Offer, default_mechanisms, make_offers
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
@@ -30,6 +32,17 @@ def test_an_offer_is_the_plan_of_a_run():
         assert one.refusal is not None
         assert one.refusal.endswith(".")
         assert "nearest reachable settings are" in one.refusal
+
+
+def test_any_number_of_threads_gives_the_same_offers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, sizes = Options(queries=20, teachers=30), {"records": 300, "pool": 40, "classes": 2}
+    found: list[tuple[Offer, ...]] = []
+    for threads in (1, 5):
+        adaptive_profile.cache_clear()
+        monkeypatch.setattr(offers, "effective_n_jobs", lambda _, threads=threads: threads)
+        found.append(make_offers(asked, epsilons=[0.1, 1.0, 3.0], mechanisms=["gnmax", "confident-gnmax"], **sizes))
+    assert found[0] == found[1]
+    assert [one.epsilon for one in found[0]] == [0.1, 1.0, 3.0, 0.1, 1.0, 3.0]
 
 
 def test_what_is_said_of_a_plan_follows_from_it():

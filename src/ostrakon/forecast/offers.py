@@ -1,12 +1,15 @@
 """What each mechanism would do at each epsilon, settled as a run would settle it: from public numbers alone."""
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from ostrakon.data.labels import MOST_OF_TEACHERS
 from ostrakon.data.target import Target
@@ -172,7 +175,6 @@ def make_offers(
     refused is an offer too: it says what would do.
     Errors: `InvalidInput` for a parameter that no mechanism has.
     """
-    offers: list[Offer] = []
     sizes: dict[str, Any] = {"units": records, "pool": pool, "classes": classes, "unit": unit}
     sizes |= {"embedded": embedded, "target": target}
     names = [find(name).name for name in mechanisms]
@@ -180,18 +182,23 @@ def make_offers(
     foreign = [name for name, value in options.parameters.items() if value is not None and name not in known]
     if foreign:
         raise InvalidInput(f"{foreign[0]} is not a parameter of {', '.join(names)}.")
-    for name in names:
-        for epsilon in epsilons:
-            asked = (
-                asked_for(options, mechanism=name, epsilon=epsilon)
-                if len(names) > 1
-                else dataclasses.replace(options, mechanism=name, epsilon=epsilon)
-            )
-            try:
-                plan = make_plan(asked, **sizes)
-            except InvalidInput as refused:
-                offers.append(Offer(epsilon=epsilon, mechanism=name, refusal=str(refused), unit=unit))
-                continue
-            odds = plan.membership_guess() if plan.claimable else None
-            offers.append(Offer(epsilon=epsilon, mechanism=name, plan=plan, odds=odds, unit=unit))
-    return tuple(offers)
+
+    def offer(asked: Options) -> Offer:
+        name, epsilon = asked.mechanism, asked.epsilon
+        assert epsilon is not None
+        try:
+            plan = make_plan(asked, **sizes)
+        except InvalidInput as refused:
+            return Offer(epsilon=epsilon, mechanism=name, refusal=str(refused), unit=unit)
+        odds = plan.membership_guess() if plan.claimable else None
+        return Offer(epsilon=epsilon, mechanism=name, plan=plan, odds=odds, unit=unit)
+
+    every = [
+        asked_for(options, mechanism=name, epsilon=epsilon)
+        if len(names) > 1
+        else dataclasses.replace(options, mechanism=name, epsilon=epsilon)
+        for name, epsilon in itertools.product(names, epsilons)
+    ]
+    # Prices do not depend on the threads, and compiled loops release Python's lock.
+    with ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
+        return tuple(workers.map(offer, every))

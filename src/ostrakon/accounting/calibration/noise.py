@@ -24,6 +24,14 @@ _TIGHT = 4e-4
 _NEAR = 5e-3
 """How near adaptive composition is brought to the target, relative to it."""
 
+_NEARBY = 1.5
+"""Up to this many times the target, the fast price of the noise as given lets adaptive composition start there."""
+
+_ROUGH = 0.03
+"""How near the fast bounds are brought to the target before adaptive composition goes on."""
+
+_SEARCH: dict[str, Any] = {"growth": 4, "nearest": 1e-9, "furthest": 1e9}
+
 _TRIES = 6
 _GUESS = 0.9
 """How much less noise adaptive composition needs than the fast bounds, to begin with."""
@@ -102,26 +110,47 @@ def calibrate(
     def at(factor: float) -> float:
         return cost(scaled(mechanism, factor))
 
-    factor = least_of_power(at, epsilon, tolerance=_TIGHT, growth=4, nearest=1e-9, furthest=1e9)
-    if factor == 0:
-        raise InvalidInput(f"epsilon must be small enough to need noise, got {epsilon!r}.")
-    if factor == math.inf:
-        raise InvalidInput(f"epsilon must be reachable by {mechanism.name}, got {epsilon!r}: no noise is enough.")
-    factor = tightened(lambda x: cost(scaled(mechanism, x), adaptive=True), epsilon, factor)
+    def adaptively(factor: float) -> float:
+        return cost(scaled(mechanism, factor), adaptive=True)
+
+    # Adaptive composition is for a known number of classes.
+    factor = None if classes is None else _least_adaptively(at, adaptively, epsilon)
+    if factor is None:
+        factor = least_of_power(at, epsilon, tolerance=_TIGHT, **_SEARCH)
+        if factor == 0:
+            raise InvalidInput(f"epsilon must be small enough to need noise, got {epsilon!r}.")
+        if factor == math.inf:
+            raise InvalidInput(f"epsilon must be reachable by {mechanism.name}, got {epsilon!r}: no noise is enough.")
+        factor = tightened(adaptively, epsilon, factor)
     result = scaled(mechanism, factor)
     if teachers is not None and noise_deviation(result) > teachers:
         _refuse(mechanism, result, epsilon=epsilon, queries=queries, teachers=teachers, cost=cost)
     return result
 
 
+def _least_adaptively(fast: Callable[[float], float], cost: Callable[[float], float], epsilon: float) -> float | None:
+    """The least factor where adaptive composition decides, as of `calibrate`; else None.
+
+    fast, cost: without adaptive composition and with it. The fast one is inverted roughly, to begin with.
+    """
+    factor = math.inf
+    if not epsilon <= fast(1.0) <= epsilon * _NEARBY:
+        factor = least_of_power(fast, epsilon, tolerance=_ROUGH, **_SEARCH)
+        if not 0 < factor < math.inf:
+            return None
+    least = tightened(cost, epsilon, factor)
+    return least if least < factor and epsilon * (1 - _NEAR) <= cost(least) < fast(least) else None
+
+
 def tightened(cost: Callable[[float], float], epsilon: float, factor: float, *, near: float = _NEAR) -> float:
-    """The least factor within `epsilon` of a cost that takes seconds, from one that is known to be within it.
+    """The least factor within `epsilon` of a cost that takes seconds, from one that is known to be within it (or inf).
 
     Guarantee: the cost was computed at the result and is at most epsilon, unless the result is `factor` itself; it
     stops within `near` of epsilon, relative to it.
     """
     # The noise as given is often right: the number of queries was chosen for it.
-    aim, power, within = (1.0 if _GUESS**2 * factor < 1 < factor else factor * _GUESS), 1.0, factor
+    as_given = _GUESS**2 * factor < 1 < factor or factor == math.inf
+    aim, power, within = (1.0 if as_given else factor * _GUESS), 1.0, factor
     over: float = 0.0
     before: tuple[float, float] | None = None
     for _ in range(_TRIES):

@@ -379,9 +379,15 @@ def _best_order(curve: _CurveAt, costs: dict[int, float], delta: float) -> tuple
     costs: those already computed, by index of the order; new ones are added.
     """
     known: dict[int, float] = {}
+    by_conversion = Curve(DEFAULT_ORDERS, np.zeros(len(DEFAULT_ORDERS))).epsilons(delta=delta)
+
+    def may_be_best(index: int) -> bool:
+        # A divergence does not fall with its order.
+        smaller = (costs[i] for i in known if i < index and math.isfinite(costs[i]))
+        return not by_conversion[index] + max(smaller, default=0.0) > min(known.values(), default=math.inf)
 
     def look(indices: list[int]) -> None:
-        wanted = sorted({i for i in indices if 0 <= i < len(DEFAULT_ORDERS)} - known.keys())
+        wanted = sorted({i for i in indices if 0 <= i < len(DEFAULT_ORDERS) and may_be_best(i)} - known.keys())
         new = [index for index in wanted if index not in costs]
         if new:
             costs.update(zip(new, curve(DEFAULT_ORDERS[new]).tolist(), strict=True))
@@ -389,6 +395,7 @@ def _best_order(curve: _CurveAt, costs: dict[int, float], delta: float) -> tuple
             one = Curve(DEFAULT_ORDERS[wanted], np.array([costs[index] for index in wanted]))
             known.update(zip(wanted, np.maximum(0.0, one.epsilons(delta=delta)).tolist(), strict=True))
 
+    look([24, 48, 84])
     look(list(range(0, len(DEFAULT_ORDERS), 12)))
     for step in (4, 1):
         for _ in range(3):
