@@ -9,6 +9,8 @@ dictionary of columns. Columns go by name, in any order; further ones are not lo
 counts as missing; a word that the public data did not have counts as one never seen. Images and numbers: an array.
 """
 
+from __future__ import annotations
+
 import datetime
 import itertools
 import json
