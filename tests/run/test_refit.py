@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 
 import numpy as np
@@ -141,6 +142,12 @@ def sealed(folder):
         ("statement.json", lambda text: text.replace('"queries": ', '"queries": 1'), "noisy counts"),
         ("refit.json", lambda text: text.replace("ostrakon-refit/2", "x"), "schema"),
         ("refit.json", lambda text: text.replace('"seed"', '"sead"'), "as a run wrote it"),
+        ("refit.json", lambda text: re.sub('"delta": [^,]+', '"delta": NaN', text), "delta must be"),
+        ("refit.json", lambda text: re.sub('"date": [^,]+', '"date": 5', text), "date in refit.json"),
+        ("refit.json", lambda text: text.replace('"report": {', '"report": {"evil": 1, '), "cannot be read"),
+        ("noisy_moments.csv", lambda text: text.rsplit("\n", 2)[0] + "\n", "no student could be trained"),
+        ("labels.csv", lambda text: re.sub("\n[0-9]+,", "\n1.5,", text, count=1), "no student could be trained"),
+        ("labels.csv", lambda text: re.sub("\n[0-9]+,", "\n0,", text, count=2), "about every public row once"),
     ],
 )
 def test_a_changed_release_is_refused(release, tmp_path, name, change, sentence):
@@ -156,7 +163,7 @@ def test_a_changed_release_is_refused(release, tmp_path, name, change, sentence)
         with pytest.raises(InvalidInput, match=sentence) as refused:
             ostrakon.refit(tmp_path / "release", out=tmp_path / "new", public=public)
         assert "\n" not in str(refused.value)
-    assert not (tmp_path / "new").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["release"]
 
 
 def test_a_release_without_a_recipe_is_refused(release, tmp_path):

@@ -96,7 +96,7 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
         "file": file,
         "loader": LOADER,
         "needs": needs,
-        "how_to_load": _lines(form, said="labels" if quantity is None else "values"),
+        "how_to_load": [*_lines(form, said="labels" if quantity is None else "values"), *_interval_lines(student)],
         **({"classes": classes.tolist()} if quantity is None else {"quantity": asdict(quantity)}),
         **({"several_labels": True} if isinstance(student, ReleasedLabels) else {}),
         **_sets_or_intervals(student),
@@ -121,6 +121,13 @@ def _sets_or_intervals(student: Any) -> dict[str, Any]:
         return {}
     labels = np.asarray(student.labels).tolist()
     return {"prediction_sets": {**asdict(student.sets), "confidence": CONFIDENCE, "labels": labels}}
+
+
+def _interval_lines(student: Any) -> list[str]:
+    """The line of Python that asks for intervals, where there are any."""
+    if not isinstance(student, ReleasedQuantity) or student.intervals is None:
+        return []
+    return ["intervals = Student().predict_interval(X, coverage=0.9)  # the lower and the upper end of each row"]
 
 
 def load_student(folder: str | os.PathLike[str]) -> Any:

@@ -20,7 +20,7 @@ from ostrakon.report.statement_file import read_statement
 from ostrakon.run.refit import EarlierRelease
 from ostrakon.run.steps import FinishedRun
 from ostrakon.students.prediction_intervals import edges_of
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, fraction
 from ostrakon.votes import IntArray
 
 _SCHEMA = "ostrakon-refit/2"
@@ -63,6 +63,7 @@ def read_release(folder: Path) -> EarlierRelease:
         recipe = json.loads((folder / REFIT).read_text(encoding="utf-8"))
         if recipe["schema"] != _SCHEMA:
             raise InvalidInput(f"{folder / REFIT} must have the schema {_SCHEMA!r}, got {recipe['schema']!r}.")
+        _require_recipe(recipe)
         tables = {name: folder / name for name in (NOISY_COUNTS, NOISY_MOMENTS, NOISY_ERRORS)}
         noisy = {name: table_of_file(path) if path.is_file() else None for name, path in tables.items()}
         counts, moments, errors = noisy.values()
@@ -72,6 +73,8 @@ def read_release(folder: Path) -> EarlierRelease:
             assert counts is not None
             asked, labels = counts[0], counts[1].argmax(axis=1)
             taught = labels
+        if len(set(asked)) < len(asked):
+            raise InvalidInput(f"{folder} must ask about every public row once, and it asks about one several times.")
         return EarlierRelease(
             statement=content,
             recipe=recipe,
@@ -87,6 +90,14 @@ def read_release(folder: Path) -> EarlierRelease:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(f"The release {folder} cannot be read ({error!r}).") from error
+
+
+def _require_recipe(recipe: Mapping[str, Any]) -> None:
+    """Refuse a `refit.json` from which no release could be written."""
+    fraction("delta", recipe["delta"])
+    ReportDetails(**recipe["report"])
+    if not isinstance(recipe["date"], str | None):
+        raise InvalidInput(f"date in {REFIT} must be a text, got {recipe['date']!r}.")
 
 
 def answers_of_file(path: Path, content: Mapping[str, Any]) -> tuple[list[str], IntArray, IntArray]:

@@ -154,10 +154,10 @@ def _files(
     }
     if "quantity" in content:
         drawn = {
-            VALUES: f"the {rows} that were asked about, and the mean there, where enough records speak",
+            VALUES: f"the {rows} that were asked about, and the noisy mean of the records near each, if enough are",
             NOISY_COUNTS: "for each of these rows how its votes were split between both ends of the range, with noise",
             NOISY_MOMENTS: "sums of features times the quantity, with their noise",
-            NOISY_ERRORS: "how many records the student is how far off, with noise",
+            NOISY_ERRORS: "numbers of records by the size of the student's error, with noise",
         }
     if "several_labels" in content:
         against = any(asked["parameters"].get("max_labels") == len(content["classes"]) for asked in content["rounds"])

@@ -101,17 +101,20 @@ def _write_whole(
     ledger = finished.budget is not None if ledger is None else ledger
     aside = target.with_name(f"{target.name}.partial")
     shutil.rmtree(aside, ignore_errors=True)
-    with writing(aside):
-        aside.mkdir(mode=0o755, parents=True)
-        _write_tables(aside, finished)
-        if finished.recipe is not None:
-            write_recipe(aside, finished, details, date=date, ledger=ledger)
-        _write_pages(aside, finished, details, date=date, publish_accuracy=publish_accuracy, ledger=ledger)
-        write_manifest(aside)
-        if target.is_dir():
-            target.rmdir()
-        os.rename(aside, target)
-        sync_folder(target.parent)
+    try:
+        with writing(aside):
+            aside.mkdir(mode=0o755, parents=True)
+            _write_tables(aside, finished)
+            if finished.recipe is not None:
+                write_recipe(aside, finished, details, date=date, ledger=ledger)
+            _write_pages(aside, finished, details, date=date, publish_accuracy=publish_accuracy, ledger=ledger)
+            write_manifest(aside)
+            if target.is_dir():
+                target.rmdir()
+            os.rename(aside, target)
+            sync_folder(target.parent)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
     return target
 
 
@@ -144,7 +147,8 @@ def _write_pages(
 ) -> None:
     """The student, the registry entry, the model card and the report."""
     manifest = export_student(finished.student, aside, rows=finished.rows)
-    tried = ", ".join(f"{name} {share:.1%}" for name, share in finished.agreement.items())
+    # Noise can bring the estimate of a share above 1.
+    tried = ", ".join(f"{name} {min(share, 1.0):.1%}" for name, share in finished.agreement.items())
     measures = finished.measures if publish_accuracy else None
     estimates = [one for one in finished.statement.estimates if isinstance(one, Agreement | Recall)]
     recalls = [one for one in estimates if isinstance(one, Recall) and one.label is not None]

@@ -121,8 +121,12 @@ def refit_student(
     try:
         asked = _Asked(student=student, objective=objective, representation=representation, test=test)
         return _refitted(release, statement_from(release.statement), public, asked)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InvalidInput(f"refit.json must be as a run wrote it, and it cannot be read ({error!r}).") from error
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(
+            f"The release must be as a run wrote it, and no student could be trained from it ({error!r})."
+        ) from error
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

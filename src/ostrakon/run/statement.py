@@ -218,7 +218,7 @@ def _moment_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]
         return ()
     centred = ""
     if not plan.levels and is_centred(plan.classes, len(answers.moments)):
-        centred = f" and took 1/{plan.classes} of them from the sums of every class"
+        centred = f" and subtracted 1/{plan.classes} of them from the sums of every class"
     return (
         f"Besides its vote, every {task.private.unit} added its features, scaled to a length of at most one vote, to "
         f"the {len(answers.moments)} sums of its class{centred}. The sums were released with Gaussian noise of "
