@@ -285,7 +285,7 @@ class _Split:
 
     def into_store(self, folder: StoredFolder) -> ShardFolder:
         """Split in the local scratch folder, upload the shards, the list last, and open them there."""
-        if read_checksummed(folder.folder / _LIST, what=_LISTED) is None:
+        if not _is_listed(folder.folder):
             split = self.into_folder(folder.scratch)
             for name, checksum in split.listed.items():
                 (folder.folder / _stored_name(name, checksum)).put((folder.scratch / name).read_bytes())
@@ -384,6 +384,10 @@ def _list_shards(folder: Path, n_teachers: int, number: str, belongs: dict[str, 
         sizes += np.bincount(owners.astype(np.int64), minlength=n_teachers)
     content = json.dumps({"sizes": sizes.tolist(), "files": files, "number": number}).encode()
     write_checksummed(folder / _LIST, content, what=_LISTED, belongs=belongs)
+
+
+def _is_listed(folder: ObjectPath) -> bool:
+    return read_checksummed(folder / _LIST, what=_LISTED) is not None
 
 
 def _damaged(folder: Path | ObjectPath) -> InvalidInput:
