@@ -33,6 +33,13 @@ def test_numbers_are_scaled_and_ranked_and_words_one_hot():
     assert np.array_equal(words[98, :3], words[99, :3])
 
 
+def test_a_second_fit_forgets_the_words_of_the_first():
+    features = TableFeatures(rare=0.05)
+    features.fit_transform(PUBLIC)
+    other = PUBLIC.assign(work=["town", "farm"] * 50)
+    assert np.array_equal(features.fit(other).transform(other), TableFeatures(rare=0.05).fit_transform(other))
+
+
 def test_a_private_row_with_new_words_and_gaps_has_features_and_does_not_teach():
     features = TableFeatures(rare=0.05).fit(PUBLIC)
     before = features.transform(PUBLIC)

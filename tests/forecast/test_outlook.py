@@ -36,22 +36,22 @@ def test_offers_forecasts_and_the_way_back_are_all_there():
 
 
 def test_what_needs_no_rehearsal_is_told_before_one():
-    told = []
+    reports = []
     options = Options(student="logistic")
 
     def played(done, total):
-        told.append((done, total))
+        reports.append((done, total))
 
     asked = {"records": 1000, "epsilons": [1.0, 4.0], "mechanisms": ["bounded-gnmax"], "repetitions": 2}
-    found = outlook(PublicRows.of(X, Y), options, **asked, progress=played, settled=told.append)
-    assert told[1:] == [(done, 4) for done in (0, 1, 2, 4)]
-    assert told[0].basis == "No accuracy is forecast: the rehearsal follows."
-    assert told[0].offers == found.offers
+    found = outlook(PublicRows.of(X, Y), options, **asked, progress=played, settled=reports.append)
+    assert reports[1:] == [(done, 4) for done in (0, 1, 2, 4)]
+    assert reports[0].basis == "No accuracy is forecast: the rehearsal follows."
+    assert reports[0].offers == found.offers
     assert found.rehearsal is not None
-    told.clear()
+    reports.clear()
     with pytest.raises(InvalidInput, match="accuracy cannot be looked for"):
-        outlook(PublicRows.of(X[:20], Y[:20]), options, **asked, accuracy=0.8, settled=told.append)
-    assert told == []
+        outlook(PublicRows.of(X[:20], Y[:20]), options, **asked, accuracy=0.8, settled=reports.append)
+    assert reports == []
 
 
 def test_simulated_worlds_are_called_that():

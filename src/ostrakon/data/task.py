@@ -177,7 +177,7 @@ def open_task(
     drop : list of str
         Columns to leave out; an embedding by its name.
     read_by : Quantity or Labels, optional
-        The public range of a target that is a number, for which there are no classes. Or the labels of which a row may
+        The public range of a target that is a number and has no classes. Or the labels of which a row may
         have several: the cells of the target are then such as `a;b`, or the target is their names, `a,b,c`, of which
         each is a column.
     consent : Consent, optional

@@ -90,16 +90,19 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
         )
     else:
         file, data, needs = "student.safetensors", plain[0], ["numpy", "torch"]
+    stated = _sets_or_intervals(student)
+    shown = "intervals = Student().predict_interval(X, coverage=0.9)  # the lower and the upper end of each row"
+    intervals = [shown] if "prediction_intervals" in stated else []
     manifest = {
         "version": FORMAT,
         "format": file.removeprefix("student."),
         "file": file,
         "loader": LOADER,
         "needs": needs,
-        "how_to_load": [*_lines(form, said="labels" if quantity is None else "values"), *_interval_lines(student)],
+        "how_to_load": [*_lines(form, said="labels" if quantity is None else "values"), *intervals],
         **({"classes": classes.tolist()} if quantity is None else {"quantity": asdict(quantity)}),
         **({"several_labels": True} if isinstance(student, ReleasedLabels) else {}),
-        **_sets_or_intervals(student),
+        **stated,
         "input": given,
         **({} if encoding is None else {"encoding": encoding}),
         **({} if pictures is None else {"from_pictures": pictures}),
@@ -121,13 +124,6 @@ def _sets_or_intervals(student: Any) -> dict[str, Any]:
         return {}
     labels = np.asarray(student.labels).tolist()
     return {"prediction_sets": {**asdict(student.sets), "confidence": CONFIDENCE, "labels": labels}}
-
-
-def _interval_lines(student: Any) -> list[str]:
-    """The line of Python that asks for intervals, where there are any."""
-    if not isinstance(student, ReleasedQuantity) or student.intervals is None:
-        return []
-    return ["intervals = Student().predict_interval(X, coverage=0.9)  # the lower and the upper end of each row"]
 
 
 def load_student(folder: str | os.PathLike[str]) -> Any:

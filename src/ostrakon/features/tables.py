@@ -37,6 +37,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn categories, medians, scales and ranks of the columns of X."""
         table = _frame(X)
+        self.__dict__.pop("_hot", None)  # that of an earlier fit
         self.columns_ = list(table.columns)
         self.numbers_ = [name for name in table if _is_number(table[name])]
         words = [name for name in self.columns_ if name not in self.numbers_]

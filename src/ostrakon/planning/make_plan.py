@@ -67,7 +67,7 @@ def make_plan(
 
     units: private records or users. pool: public rows. images: whether rows are images. embedded: whether features are
     embeddings (`ostrakon.features.representation.is_embedded`), whose sums then get more of the budget. domain: the
-    description of the columns, where there are no public rows; else None. target: what is predicted. consent: the
+    description of the columns, in place of public rows; else None. target: what is predicted. consent: the
     epsilons that levels of records allow, of which the largest is that of the run. Without an epsilon, and unless all
     of the noise is given, the noise is calibrated to an epsilon of 2: a single parameter does not silently weaken the
     guarantee.

@@ -120,7 +120,7 @@ class QuantityMeasures:
     def in_words(self) -> dict[str, str]:
         """Name by name, as it is printed."""
         error, of_mean = self.mean_absolute_error, self.mean_absolute_deviation
-        useless = " (no better than always the mean)" if self.r2 is not None and self.r2 <= 0 else ""
+        useless = " (not better than always the mean)" if self.r2 is not None and self.r2 <= 0 else ""
         return {
             "R2": _number(self.r2) + useless,
             "Mean absolute error": f"{error:.4g} (always the mean: {of_mean:.4g})",

@@ -59,12 +59,12 @@ class Again:
             domain = Domain.of(description["columns"], delimiter=description["delimiter"])
             return cls(X=domain.examples(), domain=domain, images=None, source=source)
         if "images" in source:
-            images = read_images(public, labelled=False) if _exists(public) and holds_images(public) else None
+            images = read_images(public, labelled=False) if Path(public).exists() and holds_images(public) else None
             if images is None or digest_of_images(images) != source["images"]:
                 raise InvalidInput(_OTHER.format("pictures or features", public))
             return cls(X=rows_of(images), domain=None, images=images, source=source)
         if "texts" in source:
-            texts = open_texts(public) if _exists(public) and (holds_texts(public) or is_lines(public)) else None
+            texts = open_texts(public) if Path(public).exists() and (holds_texts(public) or is_lines(public)) else None
             if texts is None or digest_of_texts(texts) != source["texts"]:
                 raise InvalidInput(_OTHER.format("texts", public))
             return cls(X=public_frame_of(texts), domain=None, images=None, source=source)
@@ -113,7 +113,3 @@ class Again:
         # A public table without names usually lacks the target, which is then the last column of others.
         given = len(open_table(test, header=False).columns)
         return open_table(test, names=names if given == len(names) else [*names, target], header=False), columns
-
-
-def _exists(path: Any) -> bool:
-    return Path(path).exists()
