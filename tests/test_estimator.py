@@ -55,6 +55,7 @@ def test_scikit_learn_accepts_it(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 def test_it_learns_and_says_what_it_costs():
     model, y = fitted(mechanism="confident-gnmax", epsilon=4.0, n_queries=None)
     assert model.score(X[PUBLIC], y[PUBLIC]) > 0.9
@@ -75,6 +76,7 @@ def test_what_may_leave_holds_nothing_private():
     np.testing.assert_array_equal(model.released_.predict(X[PUBLIC]), model.predict(X[PUBLIC]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -97,6 +99,7 @@ def test_its_parts_can_be_chosen(options):
     assert model.predict_proba(X[PUBLIC]).shape == (100, len(model.classes_))
 
 
+@pytest.mark.slow
 def test_a_mechanism_with_its_noise_is_used_as_it_is():
     model = ostrakon.PATEClassifier(classes="from-private", n_teachers=30, mechanism=GNMax(sigma2=7.5), n_queries=20)
     model.fit(X[PRIVATE], Y[PRIVATE], X_public=X[PUBLIC])
@@ -111,6 +114,7 @@ def test_a_mechanism_that_is_not_what_its_name_stands_for_is_refused():
         fitted(mechanism=Other(sigma2=7.5))
 
 
+@pytest.mark.slow
 def test_users_are_protected_together():
     users = np.arange(600) // 5
     model = ostrakon.PATEClassifier(classes="from-private", n_teachers=10, mechanism=GNMax(sigma2=2)).fit(
@@ -119,6 +123,7 @@ def test_users_are_protected_together():
     assert model.statement_.unit == "user"
 
 
+@pytest.mark.slow
 def test_frames_with_text_work():
     frame = pd.DataFrame({"x": X[:, 0], "y": X[:, 1], "side": np.where(X[:, 0] > 3, "east", "west")})
     model = ostrakon.PATEClassifier(classes="from-private", n_teachers=30, mechanism=NOISE, random_state=0)
@@ -126,6 +131,7 @@ def test_frames_with_text_work():
     assert model.score(frame[PUBLIC], Y[PUBLIC]) > 0.9
 
 
+@pytest.mark.slow
 def test_numbers_are_a_table_however_they_are_held(tmp_path):
     scales = np.array([1.0, 1000.0])
     rows, y = X * scales, np.array(["left", "right", "top"])[Y]
@@ -157,6 +163,7 @@ def test_a_numeric_frame_may_have_gaps():
     assert model.score(frame[PUBLIC], Y[PUBLIC]) > 0.9
 
 
+@pytest.mark.slow
 def test_the_student_is_chosen_on_what_was_released():
     model, y = fitted(student="auto", mechanism="bounded-gnmax", n_teachers=None, n_queries=None)
     assert max(model.agreement_.values()) - model.agreement_[model.student_name_] < 0.1
@@ -226,6 +233,7 @@ def test_public_images_of_another_shape_or_scale_are_refused():
             model.fit(images, Y[:60], X_public=public)
 
 
+@pytest.mark.slow
 def test_the_released_student_finds_columns_by_name():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(900, 3)) * [1, 50, 2000], columns=["dose", "weight", "income"])
@@ -297,6 +305,7 @@ def test_sets_of_labels_cover_new_rows_and_are_those_of_the_release(tmp_path):
     assert "Mean number of labels in a set:" in (release / "model_card.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("student", ["logistic", "auto"])
 def test_trained_teachers_give_no_sets(student):
     model, _ = fitted(student=student, n_queries=80)

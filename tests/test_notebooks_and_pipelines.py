@@ -28,6 +28,7 @@ def fitted(data):
     return ostrakon.PATEClassifier(epsilon=2.0, random_state=0, classes=[0, 1]).fit(X, y, X_public=X_public)
 
 
+@pytest.mark.slow
 def test_a_fitted_estimator_writes_the_release_of_its_statement(fitted, data, tmp_path):
     folder = fitted.save_release(tmp_path / "release", operator="A hospital <b>")
     assert json.loads((folder / "statement.json").read_text()) == json.loads(json.dumps(fitted.statement_.as_dict()))
@@ -56,6 +57,7 @@ def test_results_show_themselves_in_html_without_private_numbers(fitted):
     assert "queries" in plan._repr_html_()
 
 
+@pytest.mark.slow
 def test_a_scaler_before_the_estimator_scales_the_public_rows_too(data):
     X, y, X_public = data
     # The scaler is fitted on public rows: what it learned of private rows would not be covered.

@@ -24,6 +24,7 @@ class WithPublicRows(ostrakon.PATERegressor):
         return super().fit(X, y, X if X_public is None else X_public, users=users)
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [WithPublicRows(epsilon=1e9, range=(-20, 20), allow_shared_rows=True, random_state=0)],
     expected_failed_checks=lambda estimator: {},

@@ -61,6 +61,7 @@ def claims(statement):
     return statement.guarantee.epsilon, statement.guarantee.delta
 
 
+@pytest.mark.slow
 def test_all_fits_on_the_same_records_are_added():
     single = []
     for rows, y, epsilon in zip(ALONE, LABELS, (1.0, 0.5, 2.0), strict=True):
@@ -91,6 +92,7 @@ def scaled(rows):
     return StandardScaler().fit(rows).transform(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "y"),
     [
@@ -107,11 +109,13 @@ def test_records_that_may_be_the_same_are_added(rows, y):
     assert claims(fit(rows, y))[0] == pytest.approx(2.0, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_folds_with_a_fitted_step_are_added():
     for number, (rows, _) in enumerate(KFold(3, shuffle=True, random_state=0).split(X), 1):
         assert claims(fit(scaled(X[rows]), Y[rows]))[0] == pytest.approx(number, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("users", "epsilon"),
     [
@@ -132,11 +136,13 @@ def test_fits_that_have_no_user_in_common_are_not_added(users, epsilon):
     assert claims(second)[0] == pytest.approx(epsilon, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_an_unprotected_fit_cannot_be_mended():
     fit(X, noise=np.random.default_rng(0))
     assert fit(X).not_private == repeated.AFTER_UNPROTECTED
 
 
+@pytest.mark.slow
 def test_other_units_are_not_added():
     fit(X)
     users = ostrakon.PATEClassifier(epsilon=1.0, student="logistic", classes=[0, 1], random_state=0)
@@ -145,6 +151,7 @@ def test_other_units_are_not_added():
     assert statement.not_private == repeated.OTHER_NEIGHBOURS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_search_claims_nothing_and_is_remembered(jobs, tmp_path):
     found = search(jobs).fit(X, Y)
@@ -159,6 +166,7 @@ def test_a_search_claims_nothing_and_is_remembered(jobs, tmp_path):
     assert not (tmp_path / "release").exists()
 
 
+@pytest.mark.slow
 def test_a_search_without_a_last_fit_is_remembered():
     # As where all its fits happened in other processes: what is known here are the copies that were made.
     search(refit=False).fit(X, Y)
@@ -168,6 +176,7 @@ def test_a_search_without_a_last_fit_is_remembered():
     assert fit(X).not_private == repeated.AFTER_SEARCH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "within",
     [
@@ -192,6 +201,7 @@ def test_a_pipeline_fits_once():
     assert claims(made[-1].statement_)[0] == pytest.approx(1.0, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_clones_and_threads_are_of_the_same_process():
     fitted = model().fit(X, Y)
     assert claims(clone(fitted).fit(X, Y).statement_)[0] == pytest.approx(2.0, rel=1e-3)
@@ -200,6 +210,7 @@ def test_clones_and_threads_are_of_the_same_process():
     assert sorted(round(claims(one)[0], 2) for one in made) == pytest.approx([1.0, 2.0], rel=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again", [lambda loaded: loaded, lambda loaded: model()], ids=["itself", "another"])
 def test_after_an_estimator_of_another_process_was_loaded_nothing_is_claimed(again, monkeypatch):
     stored = pickle.dumps(model().fit(X, Y))
@@ -212,6 +223,7 @@ def test_after_an_estimator_of_another_process_was_loaded_nothing_is_claimed(aga
     assert again(loaded).fit(X, Y).statement_.not_private == repeated.FROM_ELSEWHERE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [True, False], ids=["in a ledger", "without"])
 def test_fits_of_another_process_are_added_if_all_are_in_a_ledger(before, tmp_path, monkeypatch):
     ledger = {"ledger": f"sqlite:///{tmp_path}/ledger.db", "budget": 10.0}
@@ -236,6 +248,7 @@ class Raises(LogisticRegression):
         raise self.error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [ValueError("too few rows"), KeyboardInterrupt()], ids=["error", "interrupt"])
 def test_a_fit_that_failed_after_its_noise_was_drawn_is_not_forgotten(error, monkeypatch):
     monkeypatch.setattr(Raises, "error", error)
@@ -253,6 +266,7 @@ def test_a_fit_that_failed_after_its_noise_was_drawn_is_not_forgotten(error, mon
     )
 
 
+@pytest.mark.slow
 def test_a_fit_without_answers_is_not_forgotten_and_a_refused_one_is_free():
     few = {"mechanism": "confident-gnmax", "n_teachers": 20, "n_queries": 2, "student": "logistic"}
     labels = np.random.default_rng(0).integers(2, size=len(X))
@@ -265,6 +279,7 @@ def test_a_fit_without_answers_is_not_forgotten_and_a_refused_one_is_free():
     assert fit(X).not_private == repeated.AFTER_FAILURE
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_claims_nothing():
     code = (
@@ -291,6 +306,7 @@ def test_workers_of_joblib_are_known_as_such():
         assert statement.not_private == repeated.IN_WORKER
 
 
+@pytest.mark.slow
 def test_a_new_process_remembers_nothing():
     code = (
         "import numpy as np, ostrakon; r = np.random.default_rng(0); X = r.normal(size=(300, 2));"

@@ -70,6 +70,7 @@ def test_abstentions_do_not_borrow_the_bound_of_a_full_committee():
     assert cost.worst_case == worst_case(CONFIDENT, queries=3, delta=1e-5, teachers=260, classes=3, abstentions=True)
 
 
+@pytest.mark.slow
 def test_classes_read_off_predictions_are_no_public_number():
     # Another teacher may name a class that nobody named here: with two classes alone LNMax costs half as much.
     seen = np.random.default_rng(0).integers(0, 2, (40, 50))

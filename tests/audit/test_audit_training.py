@@ -115,6 +115,7 @@ def bounds(true, pairs, seed, *, leak=0.0):
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leak", [0.0, 0.05])
 def test_bets_exceed_the_true_epsilon_at_any_time_in_5_percent_of_cases_at_most(leak):
     found = [max(bounds(0.7, 100, seed, leak=leak)) for seed in range(100)]

@@ -55,6 +55,7 @@ def test_every_common_mechanism_has_a_row():
     assert {bug.honest.name for bug in BUGS} == rows
 
 
+@pytest.mark.slow
 def test_shared_noise_breaks_the_claim_itself_where_a_vote_moves_on_half_of_the_queries():
     """Equal queries are never answered differently but where one of them was moved: no epsilon allows that."""
     bug = next(bug for bug in BUGS if bug.honest == SOUND["gnmax"] and "all queries" in bug.name)

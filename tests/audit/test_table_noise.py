@@ -98,6 +98,7 @@ def test_every_released_table_has_rows():
     assert drawn_by - {"noisy_argmax"} == RELEASED.keys() == TABLES.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "mechanism"),
     [(table, mechanism) for table, several in RELEASED.items() for mechanism in several],

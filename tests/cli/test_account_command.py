@@ -58,6 +58,7 @@ def test_the_first_queries_alone(command):
 STAGES = ["--mechanism", "gnmax(sigma2=40)", "--queries", "3", "--mechanism", "lnmax(gamma=0.02)", "--queries", "1"]
 
 
+@pytest.mark.slow
 def test_several_mechanisms_and_an_earlier_release_have_one_price(command):
     code, out, err = command(*STAGES, "--earlier", "0.5,1e-6", "--json")
     assert code == 0, err

@@ -152,6 +152,7 @@ def test_of_other_data_the_run_claims_nothing(folder):
     assert not (folder / "other").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "named"),
     [

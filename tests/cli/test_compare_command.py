@@ -21,6 +21,7 @@ def run(files, *words: str):
     return CliRunner().invoke(app, ["compare", str(files / "votes.npy"), *words])
 
 
+@pytest.mark.slow
 def test_a_table_a_picture_and_a_sentence(files):
     picture = files / "compare.png"
     done = run(files, "--labels", str(files / "labels.npy"), "--picture", str(picture))

@@ -156,6 +156,7 @@ def changed(verified, tmp_path):
     return shutil.copytree(verified[0], tmp_path / "release"), verified[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", FALSE)
 def test_a_statement_that_differs_from_the_ledger_is_refused(changed, case):
     (release, ledger), (change, sentence) = changed, FALSE[case]
@@ -225,6 +226,7 @@ def test_labels_alone_are_recorded_as_labels(tmp_path):
         find_recorded(release, ledger)
 
 
+@pytest.mark.slow
 def test_every_level_of_consent_is_compared_with_its_account(tmp_path):
     write_tables(tmp_path)
     private = pd.read_csv(tmp_path / "private.csv")
@@ -263,6 +265,7 @@ def test_labels_of_trained_teachers_are_compared_in_their_order(tmp_path):
         find_recorded(release, ledger)
 
 
+@pytest.mark.slow
 def test_a_budget_without_a_ledger_has_one_beside_the_data(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=400), "z": rng.normal(size=400)})

@@ -50,6 +50,7 @@ def planned(command, tables):
     return plan
 
 
+@pytest.mark.slow
 def test_epsilons_stand_in_a_row_and_the_json_is_that_of_the_library(planned, tmp_path):
     fast = ("--student", "logistic", "--repetitions", 2)
     code, out, _ = planned("--epsilons", 0.01, 1, 4, *fast, "--accuracy", 0.6, "--json", "--out", tmp_path / "shown")

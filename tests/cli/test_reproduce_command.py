@@ -76,6 +76,7 @@ def test_pate_2018_as_json(ostrakon, data_dir):
     assert cost == sorted(cost)
 
 
+@pytest.mark.slow
 def test_pate_2017_as_a_table(ostrakon, data_dir):
     status, out, err = ostrakon("pate-2017", data=data_dir)
     assert status == 0, err

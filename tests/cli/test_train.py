@@ -55,6 +55,7 @@ def command(monkeypatch, capsys, tables, tmp_path):
     return train
 
 
+@pytest.mark.slow
 def test_the_main_job(command, tables, tmp_path):
     code, out, _ = command(test=tables / "test.csv")
     assert code == 0

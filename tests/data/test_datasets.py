@@ -148,6 +148,7 @@ def test_digits_split() -> None:
         datasets.digits(n_public=1700, n_test=400)
 
 
+@pytest.mark.slow
 def test_adult(data_dir) -> None:
     data = datasets.adult(data_dir / "adult")
     assert (len(data.X), len(data.X_public), len(data.X_test)) == (32_561, 8140, 8141)

@@ -25,6 +25,7 @@ def model() -> ostrakon.PATEClassifier:
     )
 
 
+@pytest.mark.slow
 def test_polars_works_as_pandas_does_wherever_rows_enter():
     polars = pytest.importorskip("polars")
     rows = polars.from_pandas(TABLE)

@@ -57,6 +57,7 @@ def test_every_kind_of_number_and_date_is_counted_as_it_is_read(tmp_path: Path, 
     assert found["age"] < 0.05 < 0.8 < min(share for name, share in found.items() if name != "age")
 
 
+@pytest.mark.slow
 def test_it_is_said_on_the_terminal_and_in_private_alone(tmp_path: Path) -> None:
     people(0, months=True).to_csv(tmp_path / "private.csv", index=False)
     people(1).drop(columns="stay").to_csv(tmp_path / "public.csv", index=False)

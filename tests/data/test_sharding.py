@@ -123,6 +123,7 @@ def test_a_teacher_without_rows(table, tmp_path) -> None:
         shards.read(5)
 
 
+@pytest.mark.slow
 def test_hundreds_of_teachers_are_few_files_and_each_reads_its_own_rows(table, tmp_path) -> None:
     shards = partition_table(table, tmp_path / "shards", 130, key=KEY, by="person")
     assert len(list((tmp_path / "shards").iterdir())) <= MOST_PIECES + 1

@@ -52,6 +52,7 @@ def test_signs_in_a_file_s_name_stand_for_no_other_file(parts):
     assert open_table(parts / "x*.csv").rows() == 30
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_the_same_files_on_the_disk(parts, bucket):
     put(bucket, parts)
     here, there = open_table(parts / "parts"), open_table("s3://hospital/patients")
@@ -69,6 +70,7 @@ def test_rows_are_those_of_the_same_files_on_the_disk(parts, bucket):
     assert tasks[0].private.fingerprint(b"k" * 16) == tasks[1].private.fingerprint(b"k" * 16)
 
 
+@pytest.mark.slow
 def test_labels_alone_and_described_tables_too(parts, bucket):
     put(bucket, parts)
     cells = Domain.of({name: {"low": -4, "high": 4} for name in "abc"})
@@ -166,6 +168,7 @@ def test_a_name_that_the_client_reads_as_another_object_is_refused(bucket, tmp_p
         open_table("s3://hospital/data")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["written", "added", "removed"])
 def test_a_stored_table_that_changes_while_it_is_read_is_refused(bucket, tmp_path, change):
     frame = pd.DataFrame({"a": np.arange(50.0) / 2, "ill": ["yes", "no"] * 25})

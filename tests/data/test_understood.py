@@ -192,6 +192,7 @@ def test_small_and_lacking_tables_are_named(folder: Path) -> None:
     assert "no column b: nothing is learned from it" in understood.warnings[0]
 
 
+@pytest.mark.slow
 def test_many_names_are_counted_and_many_losses_are_said_loudly(tmp_path: Path) -> None:
     for seed, name in enumerate(["private", "public"]):
         wide = rows(seed).drop(columns=["b", "c", "city"])

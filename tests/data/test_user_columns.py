@@ -102,6 +102,7 @@ def written(rows: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     return texts, typed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protect", ["records", "labels"])
 def test_text_in_memory_is_read_as_in_a_file(protect: Any, tmp_path: Path) -> None:
     (texts, typed), (public, public_typed) = written(600, 0), written(200, 1)
@@ -144,6 +145,7 @@ def test_a_scaler_that_learned_from_private_rows_is_named() -> None:
         model.fit((X - X.mean(0)) / X.std(0), (X[:, 0] > 50).astype(int), X_public=U)
 
 
+@pytest.mark.slow
 def test_an_identifier_is_left_out_in_memory_as_in_a_file(tmp_path: Path) -> None:
     (texts, typed), (public, _) = written(600, 0), written(200, 1)
     rng = np.random.default_rng(2)

@@ -65,6 +65,7 @@ def test_few_labels_go_further_on_learned_features(digits, learned):
     assert now > start + 0.05
 
 
+@pytest.mark.slow
 def test_labels_are_never_looked_at_and_the_seed_decides(digits):
     X, y = digits
     small = ContrastiveEncoder(width=4, epochs=1, random_state=3)
@@ -123,6 +124,7 @@ def test_refusals(digits, settings, X, message):
         ContrastiveEncoder(**settings).fit(digits[0][:50] if X is None else X)
 
 
+@pytest.mark.slow
 def test_rows_of_another_size_are_refused(learned):
     with pytest.raises(InvalidInput, match="as in fit"):
         learned.transform(np.zeros((3, 9, 9)))

@@ -48,6 +48,7 @@ def test_numbers_go_through_the_network(tmp_path):
         FrozenEncoder(how).fit(table[["a", "b"]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["onnx", "photos"])
 def test_a_row_is_alone_to_the_last_bit(how, images, monkeypatch):
     """Alone, in other company, in another order, on one thread and on several: the same bits."""

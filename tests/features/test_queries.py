@@ -111,6 +111,7 @@ def test_where_clusters_begin_lies_far_from_what_is_fixed():
     assert clusters.spread(points[:3], points[:0], 2, np.random.default_rng(0)).tolist() == [[0, 0], [0, 0]]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("blocks", [2**20, 5000])
 def test_of_more_rows_they_are_as_good_nested_and_none_twice(monkeypatch, blocks):

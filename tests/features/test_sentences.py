@@ -71,6 +71,7 @@ def test_a_text_s_embedding_is_its_own_to_the_last_bit(folder):
     assert encoder.encode([]).shape == (0, WIDTH)
 
 
+@pytest.mark.slow
 def test_texts_of_one_length_go_together_and_only_where_their_bits_are_their_own(folder, monkeypatch):
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(WORDS[3:], size=size)) for size in rng.integers(1, 14, size=700)]

@@ -82,12 +82,14 @@ def test_it_is_the_law_that_says_who_answers_all(mechanism: str) -> None:
     assert Offer(epsilon=2.0, mechanism=mechanism, plan=plan).answers == (4, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["screened-exponential", "interactive-gnmax"])
 def test_who_checks_first_promises_no_answers(mechanism: str) -> None:
     plan = make_plan(Options(mechanism=mechanism, queries=4, teachers=600), units=60_000, pool=400, classes=3)
     assert Offer(epsilon=2.0, mechanism=mechanism, plan=plan).answers is None
 
 
+@pytest.mark.slow
 def test_each_mechanism_is_asked_what_it_has():
     asked = Options(queries=30, parameters={"max_contributions": 2, "threshold": 15.0})
     names = ["bounded-gnmax", "confident-gnmax"]

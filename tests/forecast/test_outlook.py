@@ -18,6 +18,7 @@ Y = np.where(X[:, 0] > 0, "in", "out")
 ASKED = {"records": 1000, "mechanisms": ["bounded-gnmax"], "student": "logistic", "repetitions": 2}
 
 
+@pytest.mark.slow
 def test_offers_forecasts_and_the_way_back_are_all_there():
     found = ostrakon.plan(X, Y, epsilons=[4.0, 0.001, 1.0], accuracy=0.7, **ASKED)
     assert isinstance(found, Outlook)
@@ -35,6 +36,7 @@ def test_offers_forecasts_and_the_way_back_are_all_there():
     assert "rehearsed" in found.basis
 
 
+@pytest.mark.slow
 def test_what_needs_no_rehearsal_is_told_before_one():
     reports = []
     options = Options(student="logistic")
@@ -120,6 +122,7 @@ def test_what_cannot_be_planned_is_refused_at_once(given, told):
         ostrakon.plan(X, Y, **{**ASKED, **given})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "why"), [("range", "is a quantity"), ("labels", "may have several labels")])
 def test_other_targets_are_priced_and_no_accuracy_is_forecast(target, why):
     given = {"range": (0, 80)} if target == "range" else {"labels": ["a", "b", "c"]}

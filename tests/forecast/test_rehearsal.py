@@ -39,6 +39,7 @@ def played(epsilon: float, *, public: PublicRows, repetitions: int = 4, options:
     return rehearse(public, given, options, records=RECORDS, repetitions=repetitions)
 
 
+@pytest.mark.slow
 def test_the_forecast_holds_what_runs_give_and_without_the_noise_it_would_not():
     public = shown()
     one = played(0.12, public=public).forecasts[0]

@@ -86,6 +86,7 @@ RUNS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mechanism", "more"), RUNS, ids=lambda value: getattr(value, "name", ""))
 def test_every_mechanism_has_a_cost_that_gives_no_smaller_epsilon(mechanism, more):
     delta, shape = 1e-5, {"queries": 30, "teachers": 250, "classes": 5, **more}

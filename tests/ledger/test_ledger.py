@@ -34,6 +34,7 @@ def opened(sqlite) -> Ledger:
     return ledger
 
 
+@pytest.mark.slow
 def test_runs_add_up_as_curves_until_the_cap(url):
     ledger = Ledger(url)
     account = ledger.open("patients", **CAP)

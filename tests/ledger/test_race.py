@@ -53,6 +53,7 @@ def race(url: str, runs: list[str]) -> dict[str, list[str]]:
     return {fate: sorted(run for run, each in told if each == fate) for _, fate in told}
 
 
+@pytest.mark.slow
 @both
 def test_64_processes_race_for_the_last_epsilon(url):
     Ledger(url).open("data", cap=CAP)
@@ -67,6 +68,7 @@ def test_64_processes_race_for_the_last_epsilon(url):
     assert [each.settled for each in account.spends] == [False] * 8 + [True] * 2
 
 
+@pytest.mark.slow
 @both
 def test_64_processes_that_are_one_run_spend_once(url):
     Ledger(url).open("data", cap=CAP)

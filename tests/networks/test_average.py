@@ -34,6 +34,7 @@ def tensor(X):
     return torch.from_numpy(X[:, None] if X.ndim == 3 else X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("network", "X"), [("quick-cnn", IMAGES), ("lenet", IMAGES), ("cnn", IMAGES), ("mlp", TABLE)])
 def test_side_by_side_they_answer_as_each_asked_alone(network, X):
     models = trained(network, X)

@@ -111,6 +111,7 @@ def test_a_line_says_that_something_is_compiled(tmp_path):
     assert said[1].stderr == said[0].stdout == ""
 
 
+@pytest.mark.slow
 def test_pricing_loads_no_learning_framework(tmp_path):
     np.save(tmp_path / "votes.npy", np.array([[200, 30, 20]] * 3 + [[130, 100, 20]] * 2))
     program = (

@@ -133,6 +133,7 @@ for arguments in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.slow
 def test_an_option_from_outside_is_everywhere(tmp_path):
     (tmp_path / "outside.py").write_text(FROM_OUTSIDE)
     (tmp_path / "four.toml").write_text("depth = 4\n")

@@ -22,6 +22,7 @@ def mnist(data_dir):
     return published_votes.mnist(data_dir)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answers", [100, 400])
 def test_figure_6_screening_costs_less_at_equal_answers(mnist, answers: int):
     found = {}

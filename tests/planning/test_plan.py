@@ -18,6 +18,7 @@ from ostrakon.validation import InvalidInput
 SIZES = {"units": 30_000, "pool": 2000, "classes": 10}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["confident-gnmax", "gnmax", "lnmax", "exponential", "interactive-gnmax"])
 @pytest.mark.parametrize("epsilon", [0.5, pytest.param(2.0, marks=pytest.mark.slow)])
 def test_the_bound_stays_within_epsilon_and_close_to_it(mechanism, epsilon):
@@ -113,6 +114,7 @@ def test_only_sums_that_are_certainly_centred_cost_less_and_a_run_planned_before
     assert old.bound.epsilon > 1.02 * plan.bound.epsilon
 
 
+@pytest.mark.slow
 def test_trained_teachers_are_for_one_record_added_or_removed():
     asked = Options(mechanism="gnmax", epsilon=2.0)
     assert make_plan(replace(asked, neighbours="removed"), **SIZES) == make_plan(asked, **SIZES)
@@ -129,6 +131,7 @@ def test_given_noise_is_kept_where_no_epsilon_is_asked():
     assert plan.bound.epsilon < worst_case(plan.mechanism, **sizes).epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "given"),
     [
@@ -151,6 +154,7 @@ def test_the_default_epsilon_stays_unless_all_noise_is_given(mechanism, given):
     }
 
 
+@pytest.mark.slow
 def test_it_is_said_what_was_given_and_what_was_not():
     told = make_plan(Options(parameters={"threshold": 60.0, "sigma1": 300.0}, queries=50), **SIZES).tuned
     scaled = "then the noise was made as small as epsilon 2 allows, from public numbers alone"
@@ -203,12 +207,14 @@ def test_bad_requests_are_refused_in_a_sentence(asked, sentence):
         make_plan(Options(**asked), **SIZES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["confident-gnmax", "interactive-gnmax", "immutable", "lnmax"])
 def test_a_plan_survives_the_disk(mechanism):
     plan = make_plan(Options(mechanism=mechanism, max_answers=50), **SIZES)
     assert plan_from(plan.as_dict(), classes=10) == plan
 
 
+@pytest.mark.slow
 def test_a_gate_that_costs_more_than_the_worst_case_at_this_noise_is_left_out():
     few = Options(mechanism="gnmax", parameters={"sigma2": 15.0}, teachers=20, queries=20, delta=1e-4)
     plan = make_plan(replace(few, guarantee="gate"), units=400, pool=100, classes=2)
@@ -226,6 +232,7 @@ def test_an_attackers_odds_are_those_of_the_gaussian_curve():
     assert plan.membership_guess(prior=0.97) >= 0.97
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["bounded-gnmax", "gnmax"])
 def test_the_pairs_behind_the_odds_all_hold(mechanism):
     plan = make_plan(Options(mechanism=mechanism, epsilon=2.0, queries=50), **SIZES)

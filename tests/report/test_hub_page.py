@@ -26,6 +26,7 @@ def release(fitted, tmp_path_factory):
     return fitted.save_release(folder, operator="---\nprivacy: {epsilon: 0}")
 
 
+@pytest.mark.slow
 def test_the_hub_reads_the_claim_of_the_statement(release):
     card = huggingface_hub.ModelCard.load(release / "README.md")
     statement = json.loads((release / "statement.json").read_bytes())

@@ -55,6 +55,7 @@ def finished(tmp_path_factory):
     return outcome, publish(outcome)
 
 
+@pytest.mark.slow
 def test_the_release_is_complete(finished):
     _, release = finished
     assert {path.name for path in release.iterdir()} == {

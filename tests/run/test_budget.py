@@ -73,6 +73,7 @@ def test_two_runs_add_up_and_a_third_is_refused_before_it_trains(task, tmp_path,
     assert not (tmp_path / "three" / "run.toml").exists()
 
 
+@pytest.mark.slow
 def test_a_finished_or_stopped_run_is_charged_once(task, tmp_path, url, monkeypatch):
     def stopped(*_, **__):
         raise KeyboardInterrupt
@@ -115,6 +116,7 @@ def test_killed_around_the_draw_nothing_is_drawn_unpaid_or_paid_twice(task, tmp_
     assert [each.settled for each in only(url).spends] == [True]
 
 
+@pytest.mark.slow
 def test_another_machine_goes_on_from_the_store_and_pays_nothing_again(task, tmp_path, url, monkeypatch, bucket):
     pytest.importorskip("s3fs")
     store = object_path("s3://hospital/run")
@@ -134,6 +136,7 @@ def test_another_machine_goes_on_from_the_store_and_pays_nothing_again(task, tmp
     assert [each.settled for each in only(url).spends] == [True]
 
 
+@pytest.mark.slow
 def test_a_folder_copied_before_it_drew_pays_for_itself(task, tmp_path, url, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr("ostrakon.run.budget.Budget.reserve", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -181,6 +184,7 @@ def test_of_copies_that_share_a_reservation_one_alone_goes_on(task, tmp_path, ur
     run(tmp_path / "run", task, asked(url))
 
 
+@pytest.mark.slow
 def test_of_copies_that_share_their_counts_one_alone_draws_sums(task, tmp_path, url, monkeypatch):
     """Stopped between its two draws: both copies have the same counts, and would have sums of features of their own."""
     recipe = Options(mechanism="moment-gnmax", epsilon=1.0, delta=1e-4, queries=20, student="moments", jobs=1)
@@ -202,6 +206,7 @@ def test_of_copies_that_share_their_counts_one_alone_draws_sums(task, tmp_path, 
     assert [each.settled for each in only(url).spends] == [True]
 
 
+@pytest.mark.slow
 def test_nearly_the_same_data_get_no_full_budget_by_themselves(task, tmp_path, url):
     run(tmp_path / "one", task, asked(url))
     less = dataclasses.replace(task.private, X=task.private.X[1:], y=task.private.y[1:])
@@ -221,6 +226,7 @@ def test_a_run_that_fits_into_no_account_opens_none(task, tmp_path, url):
     assert not Ledger(url).accounts()
 
 
+@pytest.mark.slow
 def test_the_account_is_found_by_its_data(task, tmp_path, url):
     run(tmp_path / "one", task, asked(url, epsilon=0.5, ledger_account="blobs"))
     with pytest.raises(InvalidInput, match=r"budget must be 1\.5, with which account 'blobs'"):

@@ -41,6 +41,7 @@ def asked(plan, votes, log):
     return ask(plan, votes, log=log, rng=secure_rng(), interim_scores=no_scores)
 
 
+@pytest.mark.slow
 def test_the_guarantee_is_the_certificate_and_beats_the_worst_case(plan):
     assert isinstance(plan.guarantee, Gated)
     assert plan.guarantee == plan.gate.certificate()
@@ -66,6 +67,7 @@ def test_agreement_passes_and_all_queries_are_answered(plan):
     assert answers.secure
 
 
+@pytest.mark.slow
 def test_disagreement_is_refused_but_for_the_prefix(plan):
     answers = asked(plan, SPLIT, MemoryLog())
     assert not answers.passed
@@ -89,6 +91,7 @@ def test_a_decision_on_other_votes_is_refused(plan, tmp_path):
         asked(plan, SPLIT, NoiseLog(tmp_path / "noise"))
 
 
+@pytest.mark.slow
 def test_one_decision_of_another_gate_is_refused(plan, tmp_path):
     asked(plan, AGREED, NoiseLog(tmp_path / "noise"))
     other = replace(plan, gate=replace(plan.gate, levels=plan.gate.levels[:-1]))
@@ -172,6 +175,7 @@ def test_the_estimator_keeps_back_what_a_gate_refuses(task, planned, estimator, 
         estimator.fit(*blobs(task, agreed=False), X_public=task.X_public)
 
 
+@pytest.mark.slow
 def test_the_estimator_and_a_run_in_a_folder_answer_the_same(task, estimator, tmp_path):
     estimator.fit(*blobs(task, agreed=True), X_public=task.X_public)
     seed = int(np.random.RandomState(1).randint(2**31 - 1))

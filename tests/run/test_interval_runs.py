@@ -48,6 +48,7 @@ def covered(model, X, y, coverage):
     return float(np.mean((low <= y) & (y <= high)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("student", STUDENTS)
 def test_intervals_in_python_and_in_the_exported_student_are_the_same(student, tmp_path):
     X, y = rows(2500, 0)
@@ -97,6 +98,7 @@ class Ranked(LogisticRegression):
 RANKED = make_pipeline(FunctionTransformer(minmax_scale), LogisticRegression(C=100))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:It can be used here", "ignore:Since Pipeline")
 @pytest.mark.parametrize(
     "student",
@@ -240,6 +242,7 @@ def test_a_resumed_run_draws_nothing_again_and_counts_nothing_again(files, run, 
     assert {path.name: path.read_bytes() for path in (folder / "release").iterdir()} == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_run_that_was_stopped_at_the_draw_of_errors_pays_once(files, tmp_path, monkeypatch, when):
     given = options(files, ledger=f"sqlite:///{tmp_path / 'ledger.db'}", budget=5, ledger_account="people")
@@ -277,6 +280,7 @@ def test_a_lost_draw_of_errors_is_never_repeated(files, run, tmp_path):
         ostrakon.train(**options(files), ledger=run[1], budget=5, ledger_account="people", out=copy)
 
 
+@pytest.mark.slow
 def test_a_refit_keeps_intervals_of_the_same_student_alone(files, run, tmp_path):
     release, public = run[0] / "release", files / "public.csv"
     same = ostrakon.refit(release, public=public, out=tmp_path / "same").release

@@ -52,6 +52,7 @@ def spends(url):
     return [spend for account in Ledger(url).accounts().values() for spend in account.spends]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECIPES)
 def test_it_pays_what_its_statement_says_and_is_refused_beyond_the_limit(labelled, tmp_path, url, name):
     first = run(tmp_path / "one", labelled, asked(name, url))
@@ -74,6 +75,7 @@ def test_it_pays_what_its_statement_says_and_is_refused_beyond_the_limit(labelle
     assert len(spends(url)) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECIPES)
 @pytest.mark.parametrize("moment", ["reserve", "settle"])
 def test_killed_around_the_draw_it_pays_once(labelled, tmp_path, url, monkeypatch, name, moment):

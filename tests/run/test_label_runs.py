@@ -210,6 +210,7 @@ def test_a_label_has_no_say_in_whose_its_row_is_where_labels_are_protected_and_h
     assert len(set(sizes["records"])) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["people.csv", pytest.param("people.parquet", marks=pytest.mark.slow)])
 def test_the_votes_of_runs_whose_data_differ_in_one_label_differ_in_one_vote(tmp_path, file):
     frame, found = people(), []
@@ -340,6 +341,7 @@ def test_the_words_that_are_looked_for_are_those_of_a_release_that_protects_reco
     assert json.loads((release / "statement.json").read_text())["protects"] == "records"
 
 
+@pytest.mark.slow
 def test_a_schema_refuses_a_statement_of_labels_that_speaks_of_records(tmp_path):
     release = publish(run(tmp_path / "run", task_of(written(people(), tmp_path / "people.csv")), PER_RECORD))
     said = json.loads((release / "statement.json").read_text())
@@ -383,6 +385,7 @@ def test_a_stopped_run_goes_on_and_draws_nothing_twice(tmp_path, monkeypatch, wa
     assert drawn == {file.name: file.read_bytes() for file in (tmp_path / "run" / "private").glob("noise*/*")}
 
 
+@pytest.mark.slow
 def test_labels_have_an_account_of_their_own(tmp_path):
     url = f"sqlite:///{tmp_path / 'budget.db'}"
     path = written(people(), tmp_path / "people.csv")

@@ -61,6 +61,7 @@ def run(files, tmp_path_factory):
     return folder, " ".join(done.output.split()), given
 
 
+@pytest.mark.slow
 def test_the_command_line_from_a_table_to_a_release(files, run):
     folder, told, given = run
     for said in (
@@ -90,6 +91,7 @@ def test_the_command_line_from_a_table_to_a_release(files, run):
     assert (release / "noisy_counts.csv").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_one_column_of_labels_is_the_same_as_a_column_for_each(files, run, tmp_path):
     cells = {name: str(files / f"{name}_cells.csv") for name in ("private", "test")}
     ostrakon.train(**options(files, **cells, epsilon=2, target="tags", classes="old;big;odd", out=tmp_path / "run"))
@@ -102,6 +104,7 @@ def test_one_column_of_labels_is_the_same_as_a_column_for_each(files, run, tmp_p
     assert one[:, :].min() < 0 < one.max()
 
 
+@pytest.mark.slow
 def test_a_record_moves_its_own_contribution_alone(files, tmp_path):
     """All other records say the same, to the last bit, whatever becomes of one."""
     private, tables = pd.read_csv(files / "private.csv"), []

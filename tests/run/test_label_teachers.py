@@ -131,6 +131,7 @@ def fitted_on(X, answers, student="auto"):
     return fit_student(learning, plan, given, np.arange(len(X)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("student", ["auto", "logistic", "soft-vote"])
 def test_students_learn_each_label_where_it_was_answered(student):
     X, Y = world(120, 3)

@@ -240,6 +240,7 @@ def test_the_column_and_its_levels_are_shown_before_anything_is_spent(files):
     assert facts["Levels of consent"] == "tier: 1 (epsilon 0.5), 2 (epsilon 1), 3 (epsilon 2)"
 
 
+@pytest.mark.slow
 def test_levels_come_too_late_for_an_account_with_runs(files, tmp_path):
     url = f"sqlite:///{tmp_path}/budget.db"
     trained(files, tmp_path / "plain", ledger=url, budget=3, consent=None, drop="tier", epsilon=0.5)

@@ -100,6 +100,7 @@ def telling(root):
     return words | {name for name in (getpass.getuser(), socket.gethostname()) if len(name) > 5}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_file_tells_where_or_by_whom_it_was_made(kind, tmp_path):
     files = released(kind, tmp_path)

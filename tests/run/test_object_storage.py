@@ -307,6 +307,7 @@ def test_noise_is_drawn_once_whoever_goes_on(bucket, tmp_path, monkeypatch):
     refused(mine, "once storage answers")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [0, 100, -1])
 def test_a_partial_object_is_no_draw_and_nothing_is_drawn_in_its_place(bucket, tmp_path, left):
     place, votes_, law = object_path("s3://hospital/run"), Votes(np.tile([30, 20], (50, 1))), GNMax(sigma2=10.0)
@@ -382,6 +383,7 @@ def test_a_folder_that_was_killed_before_its_claim_goes_on_with_another_s(bucket
     assert first.read() == second.read()
 
 
+@pytest.mark.slow
 def test_two_splits_at_once_are_each_whole_and_one_counts(bucket, tmp_path, monkeypatch):
     frame = pd.DataFrame({"a": np.arange(600.0), "b": np.arange(600) % 7})
     for name, order in {"one": 1, "two": -1}.items():

@@ -99,6 +99,7 @@ def test_a_copy_that_draws_something_else_is_refused(url, tmp_path, monkeypatch)
     assert not list((tmp_path / "copy").rglob("labels.csv"))
 
 
+@pytest.mark.slow
 def test_several_mechanisms_are_paid_together_and_drawn_once(url, tmp_path, monkeypatch):
     asked = [Stage(mechanism=LAW, queries=20, max_answers=8), Stage(mechanism=LNMax(gamma=0.01), queries=10)]
     calls = []

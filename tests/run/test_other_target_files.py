@@ -168,6 +168,7 @@ def test_they_are_planned_from_public_files(folders):
     assert read_public(folders / "sets-private.npz", read_by=Labels(names=NAMES)).classes == NAMES
 
 
+@pytest.mark.slow
 def test_images_in_memory(folders):
     X, column, labels = (np.asarray(part) for part in pictures(500, 0))
     U = pictures(80, 1)[0]

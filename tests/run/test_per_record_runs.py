@@ -58,6 +58,7 @@ def test_a_run_teaches_a_student_within_its_epsilon(task, tmp_path):
     assert not (tmp_path / "run" / "private" / "teachers").exists()
 
 
+@pytest.mark.slow
 def test_removed_neighbours_are_those_of_the_statement_and_of_the_account(task, tmp_path):
     url = f"sqlite:///{tmp_path / 'budget.db'}"
     asked = replace(RECIPE, neighbours="removed", ledger=url, budget=3.0)
@@ -108,6 +109,7 @@ def test_the_release_holds_the_counts_and_a_student_that_loads(task, tmp_path):
     np.testing.assert_array_equal(student.predict(task.X_test), outcome.student.predict(task.X_test))
 
 
+@pytest.mark.slow
 def test_the_release_holds_the_sums_of_features(task, tmp_path):
     request = Options(mechanism="moment-gnmax", epsilon=2.0, queries=20, student="moments", jobs=1)
     outcome = run(tmp_path / "run", task, request)
@@ -210,6 +212,7 @@ def test_a_table_on_disk_says_what_it_says_in_memory(tmp_path, by, monkeypatch):
         assert len(list(shards.iterdir())) > 3
 
 
+@pytest.mark.slow
 def test_one_odd_record_changes_its_own_vote_alone(tmp_path):
     # A cell finer than microseconds, and a missing one among integers beyond 2**53, once changed hundreds of others.
     rng = np.random.default_rng(0)
@@ -283,6 +286,7 @@ def test_a_plan_survives_the_disk():
     assert make_plan(given, units=600, pool=120, classes=3).bound.epsilon == pytest.approx(2, rel=1e-2)
 
 
+@pytest.mark.slow
 def test_the_estimator_takes_per_record_teachers_too(task):
     model = ostrakon.PATEClassifier(classes="from-private", mechanism=NAME, epsilon=2.0, random_state=0)
     model.fit(task.private.X, task.private.y, X_public=task.X_public)
@@ -400,6 +404,7 @@ def test_the_settings_that_a_refusal_names_are_not_refused(epsilon, queries):
         make_plan(replace(asked, queries=int(fewer)), units=1500, **sizes)
 
 
+@pytest.mark.slow
 def test_a_run_with_moments_costs_both_tables_and_goes_on_with_the_same_draws(task, tmp_path):
     recipe = replace(RECIPE, mechanism="moment-gnmax", parameters={"moments": 0.4})
     first = run(tmp_path / "run", task, recipe)

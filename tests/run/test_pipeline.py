@@ -50,6 +50,7 @@ def test_the_seed_splits_the_data(task):
     assert (splits[0] != splits[2]).mean() > 0.8
 
 
+@pytest.mark.slow
 def test_an_ordinary_generator_marks_the_run(task, tmp_path):
     first, second = (run(tmp_path / name, task, RECIPE, rng=np.random.default_rng(7)) for name in "ab")
     np.testing.assert_array_equal(first.answers.labels, second.answers.labels)
@@ -59,6 +60,7 @@ def test_an_ordinary_generator_marks_the_run(task, tmp_path):
     assert run(tmp_path / "a", task, RECIPE).statement.guarantee is None
 
 
+@pytest.mark.slow
 def test_two_interactive_rounds_share_the_cap_and_the_bound(task, tmp_path):
     options = Options(
         teachers=30, epsilon=6.0, mechanism="interactive-gnmax", queries=80, max_answers=30, student="logistic", jobs=1
@@ -103,6 +105,7 @@ def test_a_copy_without_its_noise_and_its_release_is_refused(task, tmp_path, als
         run(tmp_path / "run", task, RECIPE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", ["round-1.npy", "scores-2.npy", "round-2.npy"])
 def test_a_lost_noise_log_is_not_drawn_again(task, tmp_path, lost):
     noise = {"threshold": 20.0, "sigma1": 15.0, "sigma2": 5.0}

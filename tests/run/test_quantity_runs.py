@@ -44,6 +44,7 @@ def options(files, **more):
     return {**given, "target": "price", "by": "who", "range": "5,45", **more}
 
 
+@pytest.mark.slow
 def test_the_command_line_from_a_table_to_a_release(files, tmp_path):
     given = [f"--{name}={value}" for name, value in options(files, epsilon=2, out=tmp_path / "run").items()]
     done = CliRunner().invoke(app, ["train", *given, "--publish-accuracy"])
@@ -77,6 +78,7 @@ def test_the_command_line_from_a_table_to_a_release(files, tmp_path):
     assert (release / "noisy_counts.csv").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_votes_of_tables_are_those_of_rows_in_memory(files, tmp_path):
     ostrakon.train(**options(files, by=None, test=None, out=tmp_path / "run", drop="who", seed=0))
     stored = np.load(tmp_path / "run" / "private" / "votes.npy")
@@ -88,6 +90,7 @@ def test_votes_of_tables_are_those_of_rows_in_memory(files, tmp_path):
     np.testing.assert_array_equal(stored[len(model.queries_) :], model.votes_.moments.counts)
 
 
+@pytest.mark.slow
 def test_a_record_moves_its_own_contribution_alone(files, tmp_path):
     """All other records say the same, to the last bit, whatever becomes of one."""
     private, tables = pd.read_csv(files / "private.csv").drop(columns="who"), []

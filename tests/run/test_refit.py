@@ -83,6 +83,7 @@ def test_the_student_is_that_of_a_run_with_these_options(release, tmp_path):
     assert tuned[0]["probabilities"] == tuned[1]["probabilities"]
 
 
+@pytest.mark.slow
 def test_the_statement_adds_nothing_and_says_what_was_done(release, tmp_path):
     new = refitted(release, tmp_path / "new", student="moments")
     before, after = (json.loads((folder / "statement.json").read_text()) for folder in (release, new))
@@ -101,6 +102,7 @@ def test_the_statement_adds_nothing_and_says_what_was_done(release, tmp_path):
     assert bytes_of(twice, "student.onnx") == bytes_of(release, "student.onnx")
 
 
+@pytest.mark.slow
 def test_anything_else_is_refused_in_one_sentence(release, tmp_path):
     public = release.parents[1] / "public.csv"
     table = tmp_path / "other.csv"

@@ -103,6 +103,7 @@ def people(n, seed):
     return pd.DataFrame({"age": age, "city": city, "price": price, "old": old, "local": (city == "Ulm").astype(int)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked",
     [{"target": "price", "range": "0,80"}, {"target": "old", "classes": "0,1"}, {"target": "old,local"}],

@@ -66,6 +66,7 @@ def in_memory(task):
     return replace(task, private=rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["private.csv", pytest.param("private.parquet", marks=pytest.mark.slow)])
 def test_the_run_is_the_one_in_memory(tables, tmp_path, file):
     task = task_of(tables, file, by="user")

@@ -475,6 +475,7 @@ def answers_are_forced(monkeypatch):
     monkeypatch.setattr(noise_log, "sample_capped", forced)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "row", [pytest.param(row, id=str(row), marks=[pytest.mark.slow] if row.slow else []) for row in ROWS]
 )
@@ -485,6 +486,7 @@ def test_no_byte_of_a_release_depends_on_private_data_but_through_noise(row, tmp
     assert different(row, tmp_path) == []
 
 
+@pytest.mark.slow
 def test_the_contract_sees_a_number_of_the_private_data(tmp_path, monkeypatch):
     """Planted: the size of the private table, with trained teachers, and what one teacher says."""
     import ostrakon.report.release as release

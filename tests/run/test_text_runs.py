@@ -62,6 +62,7 @@ def right(release, folders, rows):
     return np.mean(load_student(release).predict(rows(told)) == told["label"].to_numpy())
 
 
+@pytest.mark.slow
 def test_words(folders, tmp_path):
     done = train(folders, tmp_path / "run", "--representation", "tfidf")
     assert done.exit_code == 0, done.output

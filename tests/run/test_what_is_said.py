@@ -66,6 +66,7 @@ def test_the_agreement_with_the_private_labels_is_estimated():
     assert model.statement_.remarks == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["accuracy", "balanced"])
 def test_the_recall_of_every_class_is_estimated_for_every_objective(objective, tmp_path):
     rare = (X[:, 0] + 0.2 * RNG.normal(size=1500) > 0.8).astype(int)
@@ -86,11 +87,13 @@ def test_recall_is_not_estimated_where_a_class_is_never_said_or_answers_are_of_t
         assert not any(isinstance(one, Recall) for one in fitted(student, **options).statement_.estimates)
 
 
+@pytest.mark.slow
 def test_nothing_is_said_where_hardly_any_cells_could_be_held_out():
     assert len(estimates(fitted("auto", queries=50))) == 2
     assert estimates(fitted("auto", queries=49)) == []
 
 
+@pytest.mark.slow
 def test_users_who_speak_in_several_cells_are_counted_by_votes():
     users = np.arange(1500) // 3
     (votes, _), (each, _) = (
@@ -117,6 +120,7 @@ def test_a_student_of_one_class_says_so():
     assert abs(share - Y.mean()) < 0.05
 
 
+@pytest.mark.slow
 def test_the_student_of_one_class_is_judged_as_the_class_that_it_always_says():
     student, majority = estimates(fitted(DummyClassifier()))
     assert student == replace(majority, of="student")
@@ -135,6 +139,7 @@ def test_a_class_that_the_sums_show_is_not_called_hidden():
     assert abs(float(re.findall(r"about ([0-9.]+)% of such cases", remark)[0]) / 100 - one.mean()) < 0.03
 
 
+@pytest.mark.slow
 def test_a_class_that_is_predicted_far_too_seldom_or_too_often_is_named():
     class Rarely(DummyClassifier):
         """Says 1 where the first column is largest, of a share of the rows."""
@@ -256,6 +261,7 @@ def test_libraries_do_not_warn_through():
         fitted(mechanism=GNMax(sigma2=3), n_teachers=20, teacher=LogisticRegression(max_iter=1))
 
 
+@pytest.mark.slow
 def test_arrow_frames_are_frames():
     frames = [pd.DataFrame(part, columns=["a", "b"]) for part in (X, POOL)]
     tables = [pa.Table.from_pandas(frame) for frame in frames]
@@ -272,6 +278,7 @@ def test_sparse_rows_are_refused_in_one_sentence(rows, pool):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_search_over_private_rows_is_warned_of_once():
     class Bound(PATEClassifier):
         def fit(self, X, y):

@@ -29,6 +29,7 @@ def audited(collect=collect_per_record, samples=2000):
     )
 
 
+@pytest.mark.slow
 def test_every_level_keeps_its_epsilon():
     found = audited()
     assert [one.level for one in found] == ["1", "2", "3"]
@@ -38,6 +39,7 @@ def test_every_level_keeps_its_epsilon():
     assert found[2].lower_bound > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forgotten", [0, 1])
 def test_a_level_that_is_not_scaled_is_refuted(forgotten):
     def forgets(blocks, queries, *, weights, **how):
@@ -49,6 +51,7 @@ def test_a_level_that_is_not_scaled_is_refuted(forgotten):
     assert found[forgotten].lower_bound > 0.5
 
 
+@pytest.mark.slow
 def test_a_weight_too_large_by_a_tenth_is_refuted():
     def larger(blocks, queries, *, weights, **how):
         return collect_per_record(blocks, queries, weights=[min(1024, weight * 11 // 10) for weight in weights], **how)
@@ -56,6 +59,7 @@ def test_a_weight_too_large_by_a_tenth_is_refuted():
     assert audited(larger, samples=200)[1].refuted
 
 
+@pytest.mark.slow
 def test_features_that_are_not_scaled_are_refuted():
     def votes_alone(blocks, queries, *, weights, **how):
         scaled = collect_per_record(blocks, queries, weights=weights, **how)

@@ -50,6 +50,7 @@ def rng(seed: int = 20261122) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
+@pytest.mark.slow
 def test_a_sound_run_is_not_refuted(task, tmp_path):
     found = audit_run(tmp_path / "run", task, RECIPE, rng=rng())
     assert not found.refuted
@@ -58,6 +59,7 @@ def test_a_sound_run_is_not_refuted(task, tmp_path):
     assert (tmp_path / "run" / "release" / "noisy_counts.csv").exists()
 
 
+@pytest.mark.slow
 def test_a_tenth_of_the_noise_is_certified_above_the_claim(task, tmp_path, monkeypatch):
     honest = BoundedGNMax.noisy_counts
 
@@ -120,6 +122,7 @@ def test_a_study_is_refused_in_words(task, tmp_path, mechanism, trained):
 MOMENTS = dataclasses.replace(RECIPE, mechanism="moment-gnmax")
 
 
+@pytest.mark.slow
 def test_a_sound_run_with_sums_of_features_is_not_refuted(task, tmp_path):
     found = audit_run(tmp_path / "run", task, MOMENTS, rng=rng())
     assert not found.refuted
@@ -157,6 +160,7 @@ def test_canaries_in_the_sums_certify_more_than_is_claimed_where_noise_is_missin
 
 
 # Of 400 counts .3 of the noise is far below what could be chance; of 12 sums that takes a tenth.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "share"), [("noisy_counts", 0.0), ("noisy_counts", 0.3), ("noisy_moments", 0.0), ("noisy_moments", 0.1)]
 )
@@ -173,6 +177,7 @@ def test_a_run_whose_tables_lack_noise_is_refuted(task, tmp_path, monkeypatch, t
     assert "standard deviation" in found.contradiction
 
 
+@pytest.mark.slow
 def test_exact_votes_written_into_the_release_are_refuted(task, tmp_path, monkeypatch):
     def exact(outcome, counts):
         rows = [f"{row}," + ",".join(map(str, counts)) for row, counts in zip(outcome.queries, own, strict=True)]
@@ -185,6 +190,7 @@ def test_exact_votes_written_into_the_release_are_refuted(task, tmp_path, monkey
     assert "not those of the noise log" in found.contradiction
 
 
+@pytest.mark.slow
 def test_a_file_that_nothing_implies_is_refuted(task, tmp_path, monkeypatch):
     import ostrakon.report.release as release
 
@@ -200,6 +206,7 @@ def test_a_file_that_nothing_implies_is_refuted(task, tmp_path, monkeypatch):
     assert "votes.npy" in found.contradiction
 
 
+@pytest.mark.slow
 def test_records_that_vote_twice_are_refuted(task, tmp_path, monkeypatch):
     import ostrakon.run.steps as steps
 
@@ -220,6 +227,7 @@ def test_records_that_vote_twice_are_refuted(task, tmp_path, monkeypatch):
     assert "not those of its records" in found.contradiction
 
 
+@pytest.mark.slow
 def test_a_number_of_the_private_data_in_a_file_is_refuted(task, tmp_path, monkeypatch):
     """The field is not noise, and no test of the noise sees it."""
     import ostrakon.report.release as release
@@ -246,6 +254,7 @@ def the_same_noise():
     return source
 
 
+@pytest.mark.slow
 def test_noise_of_the_audited_run_that_is_used_again_is_refuted(task, tmp_path, monkeypatch):
     monkeypatch.setattr("ostrakon.run.steps.secure_rng", the_same_noise)
     run(tmp_path / "first", task, MOMENTS)
@@ -254,6 +263,7 @@ def test_noise_of_the_audited_run_that_is_used_again_is_refuted(task, tmp_path, 
     assert "noisy counts of several aggregations: noise is used again at a lag of 400 numbers" in found.contradiction
 
 
+@pytest.mark.slow
 def test_noise_that_is_the_same_in_every_aggregation_is_refuted(task, tmp_path, monkeypatch):
     honest = BoundedGNMax.noisy_counts
     monkeypatch.setattr(BoundedGNMax, "noisy_counts", lambda self, votes, rng: honest(self, votes, the_same_noise()))
@@ -262,6 +272,7 @@ def test_noise_that_is_the_same_in_every_aggregation_is_refuted(task, tmp_path, 
     assert "noisy counts of several aggregations" in found.contradiction
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("most", "of_canaries"), [(1, False), (2, False), (2, True)])
 def test_records_that_vote_twice_beside_little_noise_do_not_pass(task, tmp_path, monkeypatch, most, of_canaries):
     """One in a hundred does, everywhere in the code; most: votes that each may cast."""
@@ -288,6 +299,7 @@ def test_records_that_vote_twice_beside_little_noise_do_not_pass(task, tmp_path,
     assert reason in found.contradiction
 
 
+@pytest.mark.slow
 def test_only_a_student_may_differ_each_time_it_is_built(task, tmp_path, monkeypatch):
     import ostrakon.report.release as release
 
@@ -306,6 +318,7 @@ def test_only_a_student_may_differ_each_time_it_is_built(task, tmp_path, monkeyp
     assert "Not compared, because they differ each time they are built: student.onnx" in notes
 
 
+@pytest.mark.slow
 def test_a_checksum_of_private_data_in_the_release_is_refuted(task, tmp_path, monkeypatch):
     import ostrakon.report.release as release
 

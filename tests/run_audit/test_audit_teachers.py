@@ -103,6 +103,7 @@ def _quiet(honest):
     return sample
 
 
+@pytest.mark.slow
 def test_four_fifths_of_the_noise_break_the_law(task, monkeypatch):
     honest = GNMax.sample
     monkeypatch.setattr(
@@ -129,6 +130,7 @@ def test_a_record_that_moves_two_votes_refutes_the_run(task, monkeypatch):
     assert "votes on query 3" in result.verdict
 
 
+@pytest.mark.slow
 def test_the_votes_are_those_that_were_wanted_and_one_moves_everywhere(task):
     wanted = subject._wanted(plan_for(task, GAUSSIAN))
     assert 2 <= len(wanted) <= 4

@@ -44,6 +44,7 @@ def audited(folder):
     return audit_run(folder / "run", task(), OPTIONS, rng=np.random.default_rng(1))
 
 
+@pytest.mark.slow
 def test_a_sound_run_is_not_refuted_and_its_counts_of_errors_are_attacked_too(tmp_path):
     found = audited(tmp_path)
     assert found.contradiction is None
@@ -53,6 +54,7 @@ def test_a_sound_run_is_not_refuted_and_its_counts_of_errors_are_attacked_too(tm
     assert 0.2 < found.certified[OF_ERRORS] < found.claimed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeated_too", [False, True])
 def test_a_run_whose_counts_of_errors_lack_noise_is_refuted(tmp_path, monkeypatch, repeated_too):
     less_noise(monkeypatch, 0.2, lambda number: repeated_too or number == 1)

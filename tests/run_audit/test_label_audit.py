@@ -27,6 +27,7 @@ def task(labels):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", [3, pytest.param(30, marks=pytest.mark.slow)])
 def test_a_sound_run_is_not_refuted(tmp_path, labels):
     found = audit_run(tmp_path / "run", task(labels), OPTIONS, rng=np.random.default_rng(1))

@@ -75,6 +75,7 @@ def refused(told, status, code):
     return told.json()["error"]["message"]
 
 
+@pytest.mark.slow
 def test_labels_and_their_price(service, rows):
     told = service.ask(rows(30))
     assert told.status_code == 200

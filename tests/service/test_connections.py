@@ -130,6 +130,7 @@ def test_a_kept_connection_serves_several_requests_and_then_a_slow_one_ends(tmp_
     served(tmp_path, script)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ended_by", [pytest.param("time", marks=pytest.mark.slow), "room"])
 def test_clients_that_do_not_read_their_answers_end(tmp_path, monkeypatch, ended_by):
     if ended_by == "time":
@@ -158,6 +159,7 @@ def test_clients_that_do_not_read_their_answers_end(tmp_path, monkeypatch, ended
     served(tmp_path, script, max_connections=3 if ended_by == "room" else 1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("start", "piece"),
     [(HEAD, b"X: " + b"a" * 5_000 + b"\r\n"), (b"GET /", b"a" * 5_000), (HEAD + b"X: ", b"a" * 5_000)],

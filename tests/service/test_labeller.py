@@ -45,6 +45,7 @@ class Agreed:
         return np.tile(self.said, (len(X), 1))
 
 
+@pytest.mark.slow
 def test_a_row_has_one_answer_for_ever(place, ask, rows):
     some = rows(40)
     held = place.open()
@@ -61,6 +62,7 @@ def test_a_row_has_one_answer_for_ever(place, ask, rows):
     assert len(answers(place)) == 40
 
 
+@pytest.mark.slow
 def test_answers_follow_the_law_of_their_votes(place, ask, rows):
     # 4,000 rows; a noise of sigma2 20% off, or no threshold, changes shares by more than 2%.
     counts = [9, 11]
@@ -113,6 +115,7 @@ def test_a_block_costs_its_worst_case(place, ask, rows):
     assert run.cost.mu == pytest.approx(np.sqrt(30 / mechanism.sigma1**2 + 60 / mechanism.sigma2**2), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_account_ends_and_known_rows_go_on(place, ask, rows):
     held = place.open(budget=20.0)
     room = held.blocks_left()
@@ -130,6 +133,7 @@ def test_the_account_ends_and_known_rows_go_on(place, ask, rows):
         Ledger(place.ledger).reserve("data-1", "x", spends(place)[1].cost, unit="record", relation="add-remove")
 
 
+@pytest.mark.slow
 def test_a_budget_without_room_for_a_block_opens_no_account(place):
     with pytest.raises(Refused, match="room for this run and what comes after it, which would take"):
         place.open(budget=6.5)
@@ -137,6 +141,7 @@ def test_a_budget_without_room_for_a_block_opens_no_account(place):
     assert place.open(budget=20.0).blocks_left() > 0
 
 
+@pytest.mark.slow
 def test_a_client_has_a_cap_of_its_own(place, ask, rows):
     held = place.open()
     assert len(ask(held, rows(6), most=6)) == 6
@@ -156,6 +161,7 @@ def test_a_client_has_a_cap_of_its_own(place, ask, rows):
     assert isinstance(ask(place.open(), rows(2, start=40), client="c", most=3), ClientLimitReached)
 
 
+@pytest.mark.slow
 def test_what_a_process_left_of_its_block_is_forfeited(place, ask, rows):
     ask(place.open(), rows(1))
     place.close()
@@ -343,6 +349,7 @@ def test_what_is_left_is_computed_once_a_reservation(place, ask, rows, monkeypat
     assert then[0] < first[0]
 
 
+@pytest.mark.slow
 def test_a_ledger_that_has_forgotten_blocks_is_refused(place, ask, rows):
     ask(place.open(), rows(3))
     place.close()

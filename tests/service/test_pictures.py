@@ -64,6 +64,7 @@ def post(web, rows):
     return web.post("/v1/labels", json={"rows": rows}, headers={"Authorization": "Bearer a"})
 
 
+@pytest.mark.slow
 def test_pictures_have_the_bits_of_the_run_alone_and_together(service):
     labeller, _, folder = service
     public = read_images(folder / "public", like=read_images(folder / "public"))
@@ -129,6 +130,7 @@ def test_too_many_pictures_are_refused(service):
     assert f"at most {MAX_PICTURES}" in refused.json()["error"]["message"]
 
 
+@pytest.mark.slow
 def test_a_large_picture_is_refused_before_it_is_decoded():
     held = io.BytesIO()
     Image.new("1", (30_000, 30_000)).save(held, "PNG")
@@ -177,6 +179,7 @@ def test_images_that_no_picture_file_can_be_are_refused(images):
         PictureForm.of(images)
 
 
+@pytest.mark.slow
 def test_texts_from_files_are_rows_of_one_column(tmp_path):
     rng = np.random.default_rng(0)
     words = {"good": ["fine", "great", "lovely"], "bad": ["poor", "awful", "dull"]}

@@ -38,6 +38,7 @@ def test_each_request_has_its_own_answer(place, rows):
     assert held.rows_asked("a") == 60
 
 
+@pytest.mark.slow
 def test_who_asks_last_meets_the_end(place, rows):
     held = place.open(budget=15.0)
     told = together(held, *[[row] for row in rows(200)])

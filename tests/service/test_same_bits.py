@@ -31,6 +31,7 @@ def table(rng, *, text):
     return frame, label
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["table", "text", "tfidf"])
 def test_a_row_has_the_same_bits_alone_in_a_batch_and_in_the_run(tmp_path, kind):
     frame, label = table(np.random.default_rng(1), text=kind != "table")

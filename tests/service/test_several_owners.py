@@ -115,6 +115,7 @@ def consortium(tmp_path, runs, monkeypatch):
         yield Consortium(tmp_path, runs, stack, monkeypatch)
 
 
+@pytest.mark.slow
 def test_votes_of_all_owners_are_added_and_everybody_pays(consortium, ask, rows, monkeypatch):
     consortium.open_south()
     north = consortium.open_north()
@@ -142,6 +143,7 @@ def test_votes_of_all_owners_are_added_and_everybody_pays(consortium, ask, rows,
     assert "ill" not in (consortium.folder / "audit.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_payment_comes_before_votes_leave(consortium, ask, rows, monkeypatch):
     consortium.open_south()
     north = consortium.open_north()
@@ -155,6 +157,7 @@ def test_a_payment_comes_before_votes_leave(consortium, ask, rows, monkeypatch):
     assert order == [20, "north", "south", 30]
 
 
+@pytest.mark.slow
 def test_without_an_owner_nothing_is_drawn_and_it_goes_on_when_it_is_back(consortium, ask, rows):
     consortium.open_south()
     north = consortium.open_north()
@@ -175,6 +178,7 @@ def test_without_an_owner_nothing_is_drawn_and_it_goes_on_when_it_is_back(consor
     assert len(consortium.spends("north")) == paid
 
 
+@pytest.mark.slow
 def test_rows_that_others_counted_while_an_owner_was_away_do_not_stop_the_service(consortium, ask, rows, monkeypatch):
     consortium.open_south()
     north = consortium.open_north()
@@ -208,6 +212,7 @@ def test_terms_with_fewer_teachers_than_vote_are_refused_before_a_vote_leaves(co
     assert len(consortium.spends("south")) == paid
 
 
+@pytest.mark.slow
 def test_an_owner_that_starts_again_is_paid_again(consortium, ask, rows):
     consortium.open_south()
     north = consortium.open_north()
@@ -264,6 +269,7 @@ LIES = (
 )
 
 
+@pytest.mark.slow
 def test_what_is_not_one_vote_of_each_teacher_is_refused(consortium, ask, rows):
     consortium.open_south()
     north = consortium.open_north()
@@ -274,6 +280,7 @@ def test_what_is_not_one_vote_of_each_teacher_is_refused(consortium, ask, rows):
     assert north.rows_known == 0
 
 
+@pytest.mark.slow
 def test_owners_that_differ_are_refused_before_anything_is_paid(consortium):
     consortium.open_south()
     different = {
@@ -302,6 +309,7 @@ def test_votes_are_for_the_desk_alone(consortium):
     assert "/v1/votes" not in consortium.web.get("/openapi.json", headers={"Authorization": "Bearer other"}).text
 
 
+@pytest.mark.slow
 def test_the_statement_names_every_owner_and_its_cap(consortium):
     consortium.open_south(budget=60.0)
     north = consortium.open_north()
@@ -345,6 +353,7 @@ def full_in_sqlite(*_, **__):
     raise sqlite3.OperationalError("database or disk is full")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["north", "south"])
 @pytest.mark.parametrize("when", ["before", "half way"])
 def test_on_a_full_disk_of_a_ledger_nothing_is_answered_and_the_block_is_paid_once(
@@ -376,6 +385,7 @@ def test_on_a_full_disk_of_a_ledger_nothing_is_answered_and_the_block_is_paid_on
     assert paid == {"north": 1, "south": 1}
 
 
+@pytest.mark.slow
 def test_on_a_full_disk_of_answers_nothing_leaves_and_a_start_again_pays_once_more(consortium, ask, rows, monkeypatch):
     consortium.open_south()
     north = consortium.open_north()

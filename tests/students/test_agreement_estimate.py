@@ -44,6 +44,7 @@ def estimates(shares, *, votes, sigma2=SIGMA, runs=RUNS, sizes=10_000, of="stude
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("votes", [VOTES, None], ids=["known", "unknown"])
 def test_intervals_of_the_majority_cover_and_a_wrong_noise_does_not(votes):
     truth = float(COUNTS[:, 0].sum()) / VOTES
@@ -58,6 +59,7 @@ def test_intervals_of_the_majority_cover_and_a_wrong_noise_does_not(votes):
     assert covered(1.25 * SIGMA) > 0.97
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shares", [PURE, MIXED], ids=["pure", "mixed"])
 def test_the_estimate_is_unbiased_and_its_sd_is_the_one_it_has(shares):
     truth = float((held(COUNTS, shares).shares * COUNTS).sum()) / VOTES
@@ -118,6 +120,7 @@ def coverage(pairing, *, known=True, runs=500, **sizes):
     return inside / runs, blindly / runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pureness", [0.2, 1.0], ids=["nearly pure", "mixed"])
 @pytest.mark.parametrize("public", [0, 8], ids=["one row a cell", "several rows"])
 @pytest.mark.parametrize(
@@ -131,6 +134,7 @@ def test_the_interval_holds_whatever_the_student_does_within_cells(pairing, publ
         assert blindly < 0.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [-0.2, 0.2])
 @pytest.mark.parametrize(
     "pairing", ["worst", *(pytest.param(how, marks=pytest.mark.slow) for how in ("best", "blind"))]
@@ -140,10 +144,12 @@ def test_the_interval_holds_where_private_rows_are_shifted_within_cells(pairing,
     assert coverage(pairing, public=8, private=40, pureness=0.2, shift=shift)[0] >= 0.95
 
 
+@pytest.mark.slow
 def test_the_interval_holds_where_the_number_of_votes_is_secret():
     assert coverage("worst", known=False, public=8, private=40, pureness=1.0)[0] >= 0.95
 
 
+@pytest.mark.slow
 def test_the_interval_may_miss_where_public_and_private_rows_differ_within_cells():
     """The assumption that the report states is needed."""
     held_with, missed = (

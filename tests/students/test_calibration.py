@@ -202,6 +202,7 @@ def fitted(objective, **options):
     return model.fit(X, y, X_public=pool)
 
 
+@pytest.mark.slow
 def test_balanced_decisions_find_the_rare_class():
     X, y = rare(4000, 2)
     assert y.mean() < 0.06

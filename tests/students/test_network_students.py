@@ -66,6 +66,7 @@ def baseline(digits):
     return accuracy(SupervisedNetwork, digits)
 
 
+@pytest.mark.slow
 def test_the_supervised_student_learns(baseline):
     assert baseline > 0.7
 

@@ -61,6 +61,7 @@ def test_ranks_are_measured_only_of_ordered_classes():
     assert found.in_words()["Mean rank error"] == "0.500 (always the median: 0.750)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

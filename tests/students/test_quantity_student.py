@@ -45,6 +45,7 @@ def test_it_finds_a_curve():
     assert r2(QuantityRidge().fit_moments(PUBLIC, released(20.0))) > 0.8
 
 
+@pytest.mark.slow
 def test_under_much_noise_it_is_nearly_the_mean():
     assert np.mean([r2(QuantityRidge().fit_moments(PUBLIC, released(400.0, seed))) for seed in range(5)]) > -0.5
     said = QuantityRidge().fit_moments(PUBLIC, released(4000.0)).predict(TEST)

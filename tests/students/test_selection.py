@@ -77,6 +77,7 @@ def test_who_is_behind_the_first_after_two_parts_is_taught_no_more():
     assert set(select(candidates, PUBLIC, PUBLIC, released).agreement) == {"first", "behind"}
 
 
+@pytest.mark.slow
 def test_a_mean_is_tried_by_what_it_is_made_of():
     sizes = {"counts": True, "classes": 2, "queries": 60, "features": 2, "seed": 0}
     candidates = {each.name: each for each in table_candidates(**sizes)}

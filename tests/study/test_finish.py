@@ -44,6 +44,7 @@ def noise_of(outcome, study, shares):
     return outcome.answers.counts - exact
 
 
+@pytest.mark.slow
 def test_a_trusted_study_says_what_one_run_on_all_rows_says(three, trusted, tmp_path):
     """The same votes, so with the same noise the same counts, guarantee and accuracy, to the last bit."""
     study, shares = trusted
@@ -70,6 +71,7 @@ def test_a_trusted_study_says_what_one_run_on_all_rows_says(three, trusted, tmp_
     assert not outcome.statement.private
 
 
+@pytest.mark.slow
 def test_an_aggregators_noise_is_drawn_once(trusted, tmp_path):
     study, shares = trusted
     shutil.copytree(shares, tmp_path / "shares")
@@ -85,6 +87,7 @@ def test_an_aggregators_noise_is_drawn_once(trusted, tmp_path):
         finish_study(study, out=tmp_path / "one", without=["west"], **where)
 
 
+@pytest.mark.slow
 def test_noised_tables_are_summed_and_nothing_is_drawn(files, tmp_path):
     study, shares = files
     outcome = finish_study(study, shares=shares, out=tmp_path / "one")
@@ -93,6 +96,7 @@ def test_noised_tables_are_summed_and_nothing_is_drawn(files, tmp_path):
     assert outcome.statement.guarantee.epsilon <= 3
 
 
+@pytest.mark.slow
 def test_equal_noisy_counts_give_equal_bytes_whatever_the_owners_have(three, trusted, tmp_path, monkeypatch):
     """The taint contract of runs (`tests/run/test_taint.py`), for a study."""
     study, shares = trusted

@@ -33,6 +33,7 @@ def changed(content, path, value):
     return held
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exchange", ["files", "secure-sum"])
 def test_a_wrong_type_ends_in_a_sentence(three, tmp_path, exchange):
     owners = reachable(three.folder / "keys")[:2]

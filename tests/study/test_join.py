@@ -178,6 +178,7 @@ def test_an_owner_is_told_what_leaves(trusted, files):
     assert "aggregator alone" in handed_over(trusted, "north")["What it is"]
 
 
+@pytest.mark.slow
 def test_what_a_study_costs_is_reserved_in_the_owners_ledger(files, three, tmp_path):
     url = f"sqlite:///{tmp_path / 'budget.db'}"
     spend = {"ledger": url, "budget": 4.0}

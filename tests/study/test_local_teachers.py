@@ -85,6 +85,7 @@ def north(trusted, three):
     return votes(trusted, with_heavy(three.tables["north"]), "north", three.folder / "as-it-is")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbour", [turned, elsewhere, without])
 def test_a_person_moves_one_teacher_of_the_owner(trusted, three, north, tmp_path, neighbour):
     """One vote a query at most, to the last bit, whatever happens to all of that person's rows."""
@@ -98,6 +99,7 @@ def test_a_person_moves_one_teacher_of_the_owner(trusted, three, north, tmp_path
     assert (said[:, her] != says[:, her]).sum() > 5
 
 
+@pytest.mark.slow
 def test_a_person_at_two_owners_moves_one_teacher_at_each(trusted, three, north, tmp_path):
     table = three.tables["south"]
     pairs = {

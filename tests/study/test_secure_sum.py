@@ -85,6 +85,7 @@ def owners(three, keys, tmp_path, request):
     return Owners(three, tmp_path, keys, three.create(str(tmp_path / "study"), **asked))
 
 
+@pytest.mark.slow
 def test_only_the_sum_is_opened_and_everybody_has_it(owners, three):
     for name in NAMES:
         joined = join_study(owners.study, three.table(name), owner=name, by="patient", keep=owners.place / name)
@@ -200,6 +201,7 @@ party.print_event({"sent": sent, "refused": refused})
     assert not any((3 * a - 2 * b) % modulus == 0 for a, b in zip(second, third, strict=True))
 
 
+@pytest.mark.slow
 def test_an_owner_that_does_not_come_is_named_and_nothing_was_sent(owners):
     owners.seat(*NAMES)
     done = owners.together("north", "west", north={"wait": 8}, west={"wait": 8})
@@ -214,6 +216,7 @@ def test_an_owner_that_does_not_come_is_named_and_nothing_was_sent(owners):
     assert "would not keep epsilon 3" in refused
 
 
+@pytest.mark.slow
 def test_where_one_stops_waiting_the_others_hear_for_whom_and_stop_too(owners):
     """West never comes. South would wait two minutes more, and north is not to blame."""
     owners.seat(*NAMES)
@@ -225,6 +228,7 @@ def test_where_one_stops_waiting_the_others_hear_for_whom_and_stop_too(owners):
     assert time.monotonic() - began < 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("owners", [{"dropouts": 1}], indirect=True)
 def test_a_study_that_reckoned_with_it_goes_on_without_an_owner(owners):
     owners.seat(*NAMES)
@@ -400,6 +404,7 @@ def test_messages_in_another_order_give_the_same_sum(owners, monkeypatch):
     assert all(np.array_equal(owners.opened(name)[1], sum(map(owners.table, NAMES))) for name in HONEST), done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opens", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_man_in_the_middle_is_refused_and_a_wire_is_not(owners, tmp_path, opens):
     """A proxy at south's address: it passes on bytes, or it ends TLS with a certificate and key of its own."""
@@ -545,6 +550,7 @@ sum_study(study, owner=owner, key=key, keep=keep)
 """
 
 
+@pytest.mark.slow
 def test_killed_during_the_sum_the_others_say_so_and_the_same_sum_is_opened_later(owners):
     owners.seat(*NAMES)
     before, now, adding = owners.table("south"), owners.place / "now", []

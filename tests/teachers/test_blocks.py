@@ -33,6 +33,7 @@ def table(rows, people=True):
     return made if people else made.drop(columns="person")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [None, "person"])
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
 def test_votes_and_moments_are_those_of_the_plain_way(tmp_path, monkeypatch, by, suffix):

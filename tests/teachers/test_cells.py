@@ -34,6 +34,7 @@ def joined(votes):
     return np.concatenate([votes.counts.ravel(), votes.moments.counts.ravel() / STEPS])
 
 
+@pytest.mark.slow
 def test_records_are_counted_in_one_cell_of_each_column_and_pair():
     votes = votes_of([(0, 1, 0, 1), (1, 1, 1, 0), (0, 1, 1, 1)])
     assert votes.counts.tolist() == [[0, 2], [1, 0], [0, 0], [1, 2], [0, 0], [0, 1], [1, 1]]

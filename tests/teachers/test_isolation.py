@@ -169,6 +169,7 @@ def leaks(make, shape, ties):
     return found, moved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=[pytest.mark.slow] if kind in ALSO_FROM_A_LIBRARY else []) for kind in KINDS]
 )
@@ -179,6 +180,7 @@ def test_no_other_teacher_says_anything_else(kind):
     assert leaks(make, shape, ties) == ([], True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind, row in KINDS.items() if row[-1]])
 def test_nor_beside_two_workers(kind, monkeypatch):
     if kind in NETWORKS:
@@ -299,6 +301,7 @@ def tied_table(teachers, features, seed):
     return X, y, int(member[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("teacher", "n_jobs"), [("kernel-ridge", 1), ("head:nearest-neighbours", 2), ("logistic", 1), ("decision-tree", 2)]
 )
@@ -349,6 +352,7 @@ def test_per_record_teachers_through_the_classifier(unit):
     assert -2 <= change[change < 0].sum() <= 0 <= change[change > 0].sum() <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("teacher", "jobs"), [("kernel-ridge", 1), pytest.param("random-forest(n_estimators=3)", 1, marks=pytest.mark.slow)]
 )
@@ -390,6 +394,7 @@ def test_through_the_command_line(teacher, jobs, tmp_path, monkeypatch):
     assert sum(kept[0][name] != kept[1][name] for name in kept[0]) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("representation", ["tfidf", "text:tiny", "embeddings"])
 def test_texts_and_embeddings_on_the_disk(representation, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

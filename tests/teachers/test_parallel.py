@@ -23,6 +23,7 @@ def test_quick_work_is_done_here_in_order(n_jobs):
     assert made == [(x * x, os.getpid()) for x in range(5)]
 
 
+@pytest.mark.slow
 def test_long_work_goes_to_workers_and_gives_the_same(monkeypatch):
     monkeypatch.setattr(parallel, "_START_SECONDS", -1.0)
     made = list(spread(squared, range(5), total=5, n_jobs=2))

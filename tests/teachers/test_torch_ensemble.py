@@ -112,6 +112,7 @@ def test_stacked_networks_compute_what_each_computes_alone(factory):
             )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", ["mlp", small_cnn], ids=["mlp", "cnn"])
 def test_every_mode_trains_the_same_teachers(digits, network):
     X, y, _ = digits
@@ -198,6 +199,7 @@ def test_any_network_is_a_teacher(digits, factory, mode):
     assert (teachers.model(1).predict(X[900:]) == answers[:, 1]).mean() > 0.995
 
 
+@pytest.mark.slow
 def test_tables_are_standardized_by_each_teachers_rows(digits):
     X, y, assignment = digits
     rng = np.random.default_rng(0)
@@ -262,6 +264,7 @@ def test_a_killed_run_goes_on_and_ends_the_same(digits, tmp_path, monkeypatch):
         )
 
 
+@pytest.mark.slow
 def test_fit_trains_one_network_as_scikit_learn_does(digits):
     X, y, _ = digits
     labels = np.array([f"digit {k}" for k in y])

@@ -26,6 +26,7 @@ def forecast(votes):
     return account(votes, MECHANISM, delta=1e-5).forecast
 
 
+@pytest.mark.slow
 def test_expectations_are_those_of_simulated_runs(votes, forecast):
     rng, runs = np.random.default_rng(1), 20_000
     answers = np.array([MECHANISM.sample(votes, rng) for _ in range(runs)])

@@ -48,6 +48,7 @@ def test_two_outcomes_against_mpmath(rare: float, ratio: float):
                 assert true * (1 - mp.mpf(10) ** -14) <= cost <= allowed
 
 
+@pytest.mark.slow
 def test_random_laws_are_never_undercut():
     rng = np.random.default_rng(0)
     for scale in (0.01, 1.0, 20.0, 100.0):

@@ -52,6 +52,7 @@ RUNS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mechanism", "queries", "classes", "counts", "goal"), RUNS)
 def test_between_one_fixed_adversary_and_the_goal(
     mechanism: Mechanism, queries: int, classes: int, counts: list[int], goal: float

@@ -176,6 +176,7 @@ def test_laws_given_the_hidden_count_in_many_digits(noise: Literal["laplace", "e
                         assert abs(x - y) <= (pairs.error if share else 1e-11) * y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "before"),
     [

@@ -27,6 +27,7 @@ def test_gate_and_estimate_join_where_public_votes_are_given() -> None:
     assert 0 < cost.sanitized.mean < cost.sanitized.upper
 
 
+@pytest.mark.slow
 def test_neither_without_them() -> None:
     cost = account(VOTES, MECHANISM, delta=1e-5)
     assert cost.gated is None
@@ -38,6 +39,7 @@ def test_neither_without_them() -> None:
     assert cost.gated is None
 
 
+@pytest.mark.slow
 def test_private_or_misshapen_votes_to_plan_on_are_refused() -> None:
     with pytest.raises(InvalidInput, match="PublicVotes"):
         account(VOTES, MECHANISM, delta=1e-5, public_votes=VOTES)

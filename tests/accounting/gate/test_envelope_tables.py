@@ -53,6 +53,7 @@ def every_top_count(tables: EnvelopeTables, n: np.ndarray, d: int) -> np.ndarray
     return np.log(best) / (tables.orders - 1) + 1e-13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
     [

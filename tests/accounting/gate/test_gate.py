@@ -88,6 +88,7 @@ def test_the_longest_run_within_a_budget(data_dir: Path) -> None:
     assert ndtr((votes[: gate.queries].top - 200) / 150).sum() >= 110
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
     [
@@ -123,6 +124,7 @@ def test_an_epsilon_below_one_query_is_refused() -> None:
         Gate.plan(agreeing(), GNMax(sigma2=1.0), delta=1e-5, epsilon=0.01)
 
 
+@pytest.mark.slow
 def test_votes_of_another_shape_are_refused() -> None:
     gate = Gate.plan(agreeing(), CONFIDENT, delta=1e-5)
     for other in (agreeing(queries=39), agreeing(teachers=99), agreeing(classes=5)):
@@ -130,6 +132,7 @@ def test_votes_of_another_shape_are_refused() -> None:
             gate.decide(other, np.random.default_rng(0))
 
 
+@pytest.mark.slow
 def test_decisions_follow_their_law_and_a_wrong_probability_would_not() -> None:
     votes = agreeing(queries=5, teachers=60, classes=2)
     gate = Gate.plan(votes, GNMax(sigma2=8), delta=1e-5)

@@ -15,6 +15,7 @@ from ostrakon.mechanisms.base import Mechanism
 from ostrakon.votes import Votes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
     [
@@ -54,6 +55,7 @@ def test_one_lipschitz_over_every_pair_of_neighbours(mechanism: Mechanism, teach
             assert abs(here - there) <= 1
 
 
+@pytest.mark.slow
 def test_the_score_is_the_least_that_every_level_allows() -> None:
     rng = np.random.default_rng(4)
     mechanism = ConfidentGNMax(threshold=50, sigma1=30, sigma2=10)
@@ -74,6 +76,7 @@ def test_the_score_is_the_least_that_every_level_allows() -> None:
     assert min(found) == 0
 
 
+@pytest.mark.slow
 def test_the_largest_of_all_distances_is_found_with_few() -> None:
     # 700 teachers: distances are searched, not enumerated.
     rng = np.random.default_rng(3)

@@ -56,6 +56,7 @@ def mp_theorem_6(q: mp.mpf, sigma: float, order: float) -> float:
     return float(min(bound, independent))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("sigma", [3.0, 40.0, 700.0])
 def test_log_q_gaussian_is_the_union_bound(seed, sigma):

@@ -38,6 +38,7 @@ def patterns(queries: int) -> list[tuple[bool, ...]]:
     return [tuple(bool(code >> i & 1) for i in range(queries)) for code in range(2**queries)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
     [
