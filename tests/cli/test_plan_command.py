@@ -136,7 +136,7 @@ def test_without_labels_classes_are_asked_for_and_worlds_are_simulated(planned):
         *("--classes", "no,yes", "--epsilons", 2, "--student", "logistic", "--repetitions", 2), public="bare.csv"
     )
     assert code == 0
-    assert "simulated worlds" in " ".join(out.split())
+    assert "each time with other labels" in " ".join(out.split())
     assert "points below boosting without noise" in " ".join(out.split())
     assert "one run in 95%" not in out
 

@@ -65,7 +65,7 @@ def test_simulated_worlds_are_called_that():
         None,
         [],
     )
-    assert "simulated worlds" in found.basis
+    assert "simulated 2 times, each time with other labels" in found.basis
     (lost,) = content["lost_in_simulated_worlds"]
     assert lost["least"] <= lost["mean"] <= lost["most"]
     assert (lost["epsilon"], lost["mechanism"]) == (2.0, found.offers[0].mechanism)

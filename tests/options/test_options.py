@@ -12,6 +12,7 @@ import pytest
 import tomli_w
 
 from ostrakon.estimator import PATEClassifier
+from ostrakon.options.call import parse_call
 from ostrakon.options.files import Files
 from ostrakon.options.options import Options
 from ostrakon.options.report_details import ReportDetails
@@ -44,6 +45,11 @@ def test_every_field_says_what_all_must_know():
     assert fields - set(declared) == {"parameters"}  # declared by the mechanisms
     for name, one in declared.items():
         assert one.help.endswith((".", "]")), name
+
+
+def test_a_parameter_is_given_once():
+    with pytest.raises(InvalidInput, match=r"^moments must be given once, got it 2 times in 'moment-gnmax\(moments=.5"):
+        parse_call("moment-gnmax(moments=.5, sigma2=3, moments=.6)")
 
 
 def test_what_is_asked_comes_back():

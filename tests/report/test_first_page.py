@@ -106,7 +106,8 @@ def test_the_odds_are_the_statement_s_rounded_up_and_of_its_neighbours(relation,
     text = written(content(relation, unit=unit, unit_column="patient" if unit == "user" else None))
     assert secret in text
     assert "is right at most **61.24%** of the time" in text
-    assert "epsilon is 1.25 at delta 1e-05" in text
+    assert "epsilon is 1.25 at delta 1e-05: if two data sets differ only in what is protected (here: one" in text
+    assert ("replaced by another one)" in text) == (relation == "replace")
     assert "at most 3.50 times as probable" in text  # exp(1.25) is 3.4903
     assert "plus 1 in 100,000." in text
     assert ("If one person has several records, each record is" in text) == (unit == "record")

@@ -22,6 +22,7 @@ from ostrakon.ledger.ledger import Ledger
 from ostrakon.mechanisms import QuantityGNMax
 from ostrakon.options.options import Options
 from ostrakon.report.recorded import find_recorded
+from ostrakon.report.table import refit_table
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run_audit.audit_run import audit_run
@@ -287,7 +288,10 @@ def test_a_refit_keeps_intervals_of_the_same_student_alone(files, run, tmp_path)
     for file in ("student.json", "noisy_errors.csv", "refit.json"):
         assert (same / file).read_bytes() == (release / file).read_bytes(), file
     assert load_student(same).predict_interval(pd.read_csv(public), 0.9).shape == (200, 2)
-    other = ostrakon.refit(same, public=public, student="soft-vote", out=tmp_path / "other").release
+    done = ostrakon.refit(same, public=public, student="soft-vote", out=tmp_path / "other")
+    other = done.release
+    printed = list(refit_table(done.finished, release=other).columns[1].cells)
+    assert "none: errors were counted for the student of the earlier release, not for this one" in printed
     assert "prediction_intervals" not in json.loads((other / "student.json").read_text())
     assert (
         "errors were counted for the student of the earlier release, not for this one"

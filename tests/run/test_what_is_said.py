@@ -115,8 +115,9 @@ def test_trained_teachers_are_judged_on_released_answers():
 def test_a_student_of_one_class_says_so():
     missed, behind = fitted(DummyClassifier()).statement_.remarks
     assert behind.startswith("Warning: the student DummyClassifier is right on about ")
-    assert missed.startswith("Warning: the student predicts '0' for every public row. It never predicts '1' for a")
-    share = float(re.findall(r"about ([0-9.]+)% of such cases", missed)[0]) / 100
+    assert missed.startswith("Warning: the student predicts one class alone, '0', for every public row, although the")
+    assert (missed.count(". "), missed.count("Warning")) == (0, 1)  # one sentence
+    share = float(re.findall(r"about ([0-9.]+)% of cases of '1', which it misses", missed)[0]) / 100
     assert abs(share - Y.mean()) < 0.05
 
 
@@ -135,8 +136,38 @@ def test_a_class_that_the_sums_show_is_not_called_hidden():
     remarks = fitted(DummyClassifier(), y=one, mechanism=mechanism).statement_.remarks
     (remark,) = (remark for remark in remarks if remark.startswith("Warning"))
     assert "although the released sums show about" in remark
-    assert remark.endswith("If rare classes matter most, --objective balanced counts every class the same.")
-    assert abs(float(re.findall(r"about ([0-9.]+)% of such cases", remark)[0]) / 100 - one.mean()) < 0.03
+    assert remark.endswith("it misses; if rare classes matter most, --objective balanced counts every class the same.")
+    assert abs(float(re.findall(r"about ([0-9.]+)% of cases of '1'", remark)[0]) / 100 - one.mean()) < 0.03
+
+
+def test_classes_that_are_never_predicted_are_in_one_sentence():
+    three = np.where(np.arange(1500) < 450, 1, 0)
+    model = PATEClassifier(
+        student=DummyClassifier(),
+        mechanism=BoundedGNMax(sigma2=4),
+        n_queries=50,
+        classes=[0, 1, 2, 3],
+        delta=1e-5,
+        random_state=0,
+        noise=np.random.default_rng(0),
+    )
+    (missed,) = own_remarks(model.fit(X, three, X_public=POOL))
+    assert re.search(r"'0', for every public row, although the released counts show about [0-9.]+% of cases", missed)
+    assert "of cases of '1', which it misses, and none of '2' or '3', of which noise would hide a few;" in missed
+
+
+def test_why_there_is_no_range_of_a_recall_is_printed():
+    few = dict(_student(fitted("auto", queries=49).finished_))
+    assert few["Recall by class"].startswith("not estimated: fewer than 50 cells have counts that")
+    taught = fitted(mechanism=GNMax(sigma2=3), n_teachers=20).finished_
+    assert dict(_student(taught))["Recall by class"].startswith("not estimated: teachers answered, and their answers")
+    known = fitted("auto").finished_
+    assert "Recall by class" not in dict(_student(known))
+    # One class alone has a warning of its own; ranges that say nothing are named.
+    assert "Recall by class" not in dict(_student(fitted(DummyClassifier()).finished_))
+    wide = Recall(label="1", counted="private records", low=0.0, high=1.0)
+    hidden = replace(known, statement=replace(known.statement, estimates=(wide,)))
+    assert dict(_student(hidden))["Recall of '1' (estimated)"] == "not known: the noise hides it"
 
 
 @pytest.mark.slow
@@ -198,8 +229,8 @@ def test_a_class_that_the_released_numbers_do_not_show_is_named_too():
     rare = np.where(np.arange(1500) == 0, 1, 0)
     for mechanism, options, what in ((None, {}, "counts"), (GNMax(sigma2=3), {"n_teachers": 20}, "answers")):
         *_, remark = fitted(DummyClassifier(), y=rare, mechanism=mechanism, **options).statement_.remarks
-        assert remark.endswith(f"and the released {what} do not show such cases either: noise would hide a few.")
-        assert "never predicts '1'" in remark
+        assert remark.endswith(f"and the released {what} do not show cases of '1' either: noise would hide a few.")
+        assert remark.startswith("Warning: the student predicts one class alone, '0', for every public row")
 
 
 class Wrong(LogisticRegression):

@@ -10,7 +10,7 @@ from ostrakon.accounting.epsilons import DataDependent, Gated, Sanitized, WorstC
 from ostrakon.accounting.privacy_curve import PrivacyCurve
 from ostrakon.mechanisms import GNMax, InteractiveGNMax
 from ostrakon.mechanisms.contrib.immutable import Immutable
-from ostrakon.statements.statement import SCHEMA, Round, Statement, round_up, weak_remark
+from ostrakon.statements.statement import SCHEMA, Round, Statement, delta_in_words, round_up, weak_remark
 from ostrakon.validation import InvalidInput
 
 WORST = WorstCase(epsilon=1.23456, delta=1e-5, basis="a theorem")
@@ -165,3 +165,10 @@ def test_scores_are_reported_by_their_shape_not_their_values():
 @pytest.mark.parametrize("epsilon", [0.0, 1e-9, 0.1 + 0.2, 1.0001, 12345.67891, 2.0])
 def test_rounding_never_goes_down(epsilon):
     assert epsilon <= round_up(epsilon) < epsilon + 2e-4
+
+
+@pytest.mark.parametrize("delta", [1e-5, 2.0000000000000005e-05, 1 / 3, 0.1 + 0.2, 1.0000004e-7, 5e-324, 0.99999999])
+def test_a_delta_is_printed_in_few_digits_and_never_too_small(delta):
+    shown = delta_in_words(delta)
+    assert delta <= float(shown) <= delta * (1 + 1.1e-5)
+    assert len(shown) <= 12

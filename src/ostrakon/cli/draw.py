@@ -10,6 +10,7 @@ from ostrakon.cli.account import first_queries, mechanism_of, number, read_votes
 from ostrakon.cli.app import app, console
 from ostrakon.cli.options import Stages, VotesFile, mechanism_parameters, with_options
 from ostrakon.cli.stages import stages_of
+from ostrakon.statements.statement import delta_in_words
 
 
 @app.command()
@@ -56,7 +57,7 @@ def draw(
     answered = int((drawn.labels >= 0).sum())
     console.print(
         f"{answered:,} of {votes_read.queries:,} queries answered; paid: epsilon {shown(drawn.cost.epsilon)} at delta "
-        f"{drawn.cost.delta!r}.",
+        f"{delta_in_words(drawn.cost.delta)}.",
         highlight=False,
     )
     console.print(f"May be published: {drawn.file}", highlight=False, markup=False)

@@ -69,15 +69,16 @@ class Outlook:
             return f"No accuracy is forecast: {self.not_rehearsed}."
         if self.rehearsal.simulated:
             return (
-                "The public rows have no labels, so no accuracy is forecast. The table says how many points of "
-                "accuracy a run loses against gradient boosting without noise in simulated worlds, in which random "
-                "smooth functions of the public features decide the labels. This tells epsilons apart, not how hard "
-                "the task is."
+                "The public rows have no labels, so no accuracy is forecast. Instead a run was simulated "
+                f"{len(self.rehearsal.boosted)} times, each time with other labels: random smooth functions of the "
+                "public features. The table says how many points of accuracy it loses there against gradient boosting "
+                "without noise. This tells epsilons apart, not how hard the task is."
             )
         return (
-            "Accuracies are rehearsed: labelled public rows play the private side, the public pool and the held-out "
-            "rows. They hold as far as private rows are of the same kind as public ones, and tend to be low: a "
-            "rehearsal has fewer public rows than the run."
+            f"Accuracies are rehearsed: a run was simulated {len(self.rehearsal.boosted)} times, each time with other "
+            "labelled public rows as the private side, the public pool and the held-out rows. They hold as far as "
+            "private rows are of the same kind as public ones, and tend to be low: a rehearsal has fewer public rows "
+            "than the run."
         )
 
     def _repr_html_(self) -> str:

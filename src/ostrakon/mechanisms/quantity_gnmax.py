@@ -97,9 +97,11 @@ class QuantityGNMax(MomentGNMax):
     @property
     def _of_counts(self) -> float:
         share = super()._of_counts - self.errors
-        if not share > 0:
+        # Of 0.7 and 0.3 rounding leaves 1e-16.
+        if not share > 1e-9:
             raise InvalidInput(
-                f"errors must leave a share for the sums by cell beside moments, {self.moments!r}, got {self.errors!r}."
+                f"moments and errors must leave a share of the cost for the sums by cell, so beside moments="
+                f"{self.moments!r} errors must be below {1 - self.moments:.6g}, got {self.errors!r}."
             )
         return share
 

@@ -11,7 +11,8 @@ from ostrakon.accounting.estimates import CONFIDENCE, NO_BETTER, UNDECIDED, Agre
 from ostrakon.data.quantity import Quantity
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.markdown import escaped
-from ostrakon.statements.sentences import DROPPED_OUT, REFITTED, consent_in_words, of_records
+from ostrakon.statements.sentences import DROPPED_OUT, REFITTED, changed_in_words, consent_in_words, of_records
+from ostrakon.statements.statement import delta_in_words
 from ostrakon.students.measures import AnyMeasures, LabelMeasures, Measures, QuantityMeasures
 from ostrakon.students.prediction_intervals import PredictionIntervals
 from ostrakon.students.prediction_sets import PredictionSets
@@ -20,6 +21,8 @@ from ostrakon.students.quantity_student import SUMS
 TITLE = "In plain words"
 NOT_GIVEN = "not given"
 WARNING = "Warning"
+OTHER_ERRORS = "errors were counted for the student of the earlier release, not for this one"
+"""Why a quantity has no intervals although noisy counts of errors were released."""
 _WORTH_SAYING = 0.9
 """Upper ends of recall from here on say nothing that a reader of the first page needs."""
 
@@ -113,7 +116,7 @@ def _intervals(content: dict[str, Any], intervals: PredictionIntervals | None) -
     if intervals is not None:
         return {"Intervals.": intervals.in_words(Quantity(**content["quantity"]))}
     if any(asked["parameters"].get("errors") for asked in content["rounds"]):
-        return {"Intervals.": "None: errors were counted for the student of the earlier release, not for this one."}
+        return {"Intervals.": f"None: {OTHER_ERRORS}."}
     return {}
 
 
@@ -169,14 +172,16 @@ def strength(content: dict[str, Any]) -> str:
     guarantee, guess = content["guarantee"], content["membership_guess"] or content["label_guess"]
     if guarantee is None:
         return f"{escaped(content['not_private'])} No limit can be stated."
+    definitions = content["epsilon_by_adjacency"]
+    unit = "record" if of_records(content) else "user"
+    here = f" (here: {changed_in_words(definitions[0]['relation'], unit)})" if definitions else ""
     formal = (
-        f"Formally, epsilon is {guarantee['epsilon']:.10g} at delta {guarantee['delta']!r}: if two data sets "
-        f"differ only in what is protected, any result is at most {_factor(guarantee['epsilon'])} times as probable "
-        f"with one as with the other, plus 1 in {int(1 / Decimal(repr(guarantee['delta']))):,}."
+        f"Formally, epsilon is {guarantee['epsilon']:.10g} at delta {delta_in_words(guarantee['delta'])}: if two data "
+        f"sets differ only in what is protected{here}, any result is at most {_factor(guarantee['epsilon'])} times as "
+        f"probable with one as with the other, plus 1 in {int(1 / Decimal(repr(guarantee['delta']))):,}."
     )
     if guess is None:
         return formal
-    definitions = content["epsilon_by_adjacency"]
     # Where the number of records is public, none is only added: the other data set has another one in its place.
     replaced = bool(definitions) and definitions[0]["relation"] == "replace"
     if content["protects"] == "labels":

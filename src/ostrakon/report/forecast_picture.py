@@ -67,8 +67,8 @@ def _accuracy(axes: Axes, outlook: Outlook) -> None:
         axes.axhline(100 * played.majority, color="#8b929c", linestyle=":", linewidth=1.5, label="most frequent class")
     _epsilon_axis(axes, outlook)
     axes.set_ylabel("points below boosting without noise" if played.simulated else "accuracy of the student, %")
-    what = "in simulated worlds: the public rows have no labels" if played.simulated else "rehearsed on public rows"
-    band = f"{len(played.boosted)} worlds" if played.simulated else f"one run, {CONFIDENCE:.0%}"
+    what = "with simulated labels: the public rows have none" if played.simulated else "rehearsed on public rows"
+    band = f"least to most of {len(played.boosted)} simulations" if played.simulated else f"one run, {CONFIDENCE:.0%}"
     axes.set_title(
         f"What an epsilon would buy, {what}\n{outlook.records:,} records; band: {band}",
         loc="left",

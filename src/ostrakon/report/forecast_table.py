@@ -40,14 +40,14 @@ def outlook_sentences(outlook: Outlook) -> list[str]:
 def accuracy_table(rehearsal: Rehearsal) -> Table:
     """One row for each plan that was rehearsed: the accuracy forecast, and the interval of one run's.
 
-    In simulated worlds: the points of accuracy below boosting without noise, and the range of the worlds.
+    With simulated labels: the points of accuracy below boosting without noise, and their range.
     """
     table = Table()
     table.add_column("epsilon", justify="right", style="bold")
     table.add_column("mechanism", no_wrap=True)
     if rehearsal.simulated:
         table.add_column("points below boosting without noise", justify="right")
-        table.add_column(f"in {len(rehearsal.boosted)} worlds", justify="right")
+        table.add_column(f"least to most of {len(rehearsal.boosted)} simulations", justify="right")
     else:
         table.add_column("accuracy", justify="right")
         table.add_column(f"one run in {CONFIDENCE:.0%} of cases", justify="right")

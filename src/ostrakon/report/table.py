@@ -10,13 +10,18 @@ from rich.table import Table
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.estimates import CONFIDENCE, NO_BETTER, UNDECIDED, Agreement, Recall
 from ostrakon.data.understood import Understood
+from ostrakon.export.released import ReleasedQuantity
 from ostrakon.mechanisms import Mechanism
+from ostrakon.report.first_page import OTHER_ERRORS
 from ostrakon.run.budget import Budget
 from ostrakon.run.pipeline import Outcome
+from ostrakon.run.stages.estimates import ONE_CLASS, why_no_recalls
 from ostrakon.run.steps import FinishedRun
-from ostrakon.statements.statement import round_up
+from ostrakon.statements.sentences import changed_in_words
+from ostrakon.statements.statement import Unit, delta_in_words, round_up
 from ostrakon.students.measures import Measures
 
+RECALL = "Recall by class"
 WARNING, HEED = "[bold red]Warning[/]", "Warning: "
 
 
@@ -52,7 +57,7 @@ def tables_side_by_side(outcomes: Mapping[str, tuple[Outcome, Path]]) -> Table:
 
 def refit_table(finished: FinishedRun, *, release: Path) -> Table:
     """What was refitted, at which guarantee, and where it is."""
-    rows = *_privacy(finished), *_student(finished), *_measured(finished)
+    rows = *_privacy(finished), *_student(finished), *_intervals(finished), *_measured(finished)
     return pairs_table((*rows, ("May be published", str(release))))
 
 
@@ -79,7 +84,9 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
         rows = "" if statement.unit_column is None else f": all rows with the same {escape(statement.unit_column)}"
         yield "Unit of privacy", f"one {statement.unit_of_privacy}{rows}"
     if statement.adjacent:
-        yield "Neighbours", "; ".join(_counted(adjacent, statement.unit) for adjacent in statement.adjacent)
+        first, *others = statement.adjacent
+        also = "".join(f"; for {_counted(other, statement.unit)}" for other in others)
+        yield "Neighbours", f"this epsilon is for {changed_in_words(first.relation, statement.unit)}{also}"
     yield from _student(outcome)
     yield from _measured(outcome)
     if outcome.plan.gate is not None and not outcome.answers.passed:
@@ -103,11 +110,26 @@ def _student(finished: FinishedRun) -> Iterator[tuple[str, str]]:
     if measures is not None and (no_better := _no_better(finished, measures)):
         yield WARNING, f"on the test rows {no_better}. More records, a larger epsilon or other columns may help."
     yield "Student", finished.student_name
-    for estimate in finished.statement.estimates:
-        if isinstance(estimate, Agreement):
-            yield _estimate(estimate)
-        elif isinstance(estimate, Recall) and (estimate.low > 0 or estimate.high < 1):
-            yield estimate.title, escape(estimate.in_words())
+    yield from (_estimate(one) for one in finished.statement.estimates if isinstance(one, Agreement))
+    yield from _recalls(finished)
+
+
+def _recalls(finished: FinishedRun) -> Iterator[tuple[str, str]]:
+    """The ranges of the recall of every class, or why there are none."""
+    ranges = [one for one in finished.statement.estimates if isinstance(one, Recall)]
+    one_class = any(remark.startswith(ONE_CLASS) for remark in finished.statement.remarks)
+    known = one_class or finished.measures is not None
+    if not ranges and finished.plan.target == "classes" and not known:
+        yield RECALL, f"not estimated: {why_no_recalls(finished.plan)}"
+    for one in ranges:
+        yield one.title, escape(one.in_words()) if one.low > 0 or one.high < 1 else "not known: the noise hides it"
+
+
+def _intervals(finished: FinishedRun) -> Iterator[tuple[str, str]]:
+    """That a refit has no intervals of a quantity, where its release had some; else nothing."""
+    lost = isinstance(finished.student, ReleasedQuantity) and finished.student.intervals is None
+    if lost and finished.answers.errors is not None:
+        yield "Intervals", f"none: {OTHER_ERRORS}"
 
 
 def _measured(finished: FinishedRun) -> Iterator[tuple[str, str]]:
@@ -165,15 +187,9 @@ def _estimate(estimate: Agreement) -> tuple[str, str]:
     return "Agreement", f"{estimate.in_words()} with released answers that the student had not seen"
 
 
-def _counted(adjacent: Adjacent, unit: str) -> str:
-    words = {
-        "add-remove": f"one {unit} more or less",
-        "replace": f"one {unit} replaced",
-        "labels": "other label" if unit == "record" else "other labels of one user",
-        "take-out": f"one {unit} removed, while the published number of {unit}s stays",
-    }
-    epsilon = f"epsilon {round_up(adjacent.epsilon):.10g}" if math.isfinite(adjacent.epsilon) else "no epsilon"
-    return f"{words[adjacent.relation]}: {epsilon}"
+def _counted(adjacent: Adjacent, unit: Unit) -> str:
+    epsilon = f"it is {round_up(adjacent.epsilon):.10g}" if math.isfinite(adjacent.epsilon) else "there is none"
+    return f"{changed_in_words(adjacent.relation, unit)}, {epsilon}"
 
 
 def _privacy(outcome: FinishedRun) -> Iterator[tuple[str, str]]:
@@ -182,9 +198,9 @@ def _privacy(outcome: FinishedRun) -> Iterator[tuple[str, str]]:
         yield "Privacy", f"[bold red]NONE[/]: {outcome.statement.not_private}"
         return
     name = "Worst-case" if guarantee.kind == "worst-case" else "Gated"
-    yield f"{name} privacy", f"epsilon {round_up(guarantee.epsilon):.10g}, delta {guarantee.delta!r}"
+    yield f"{name} privacy", f"epsilon {round_up(guarantee.epsilon):.10g}, delta {delta_in_words(guarantee.delta)}"
     for one in outcome.statement.consent:
-        yield f"  Level {escape(one.level)}", f"epsilon {round_up(one.epsilon):.10g}, delta {one.delta!r}"
+        yield f"  Level {escape(one.level)}", f"epsilon {round_up(one.epsilon):.10g}, delta {delta_in_words(one.delta)}"
 
 
 def _budget(budget: Budget) -> str:

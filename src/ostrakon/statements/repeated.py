@@ -3,12 +3,13 @@
 import dataclasses
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.consent import LevelClaim
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.accounting.privacy_curve import PrivacyCurve
-from ostrakon.statements.statement import Statement, round_up, weak_remark
+from ostrakon.statements.statement import Statement, delta_in_words, round_up, weak_remark
 
 _MANY = "a search, a cross-validation or an ensemble of scikit-learn"
 _NO_CLAIM = "This release is not differentially private: "
@@ -105,10 +106,8 @@ def with_earlier_fits(statement: Statement, earlier: Sequence[Statement]) -> Sta
         return without_claim(statement, AFTER_UNPROTECTED)
     if any((one.unit, one.protects, one.adjacency) != _neighbours(statement) for one in earlier):
         return without_claim(statement, OTHER_NEIGHBOURS)
-    epsilon = math.fsum(claim.epsilon for claim in claims if claim is not None)
-    delta = math.fsum(claim.delta for claim in claims if claim is not None)
-    # A sum is rounded to the nearest number, which may be below the exact sum.
-    epsilon, delta = math.nextafter(epsilon, math.inf), math.nextafter(delta, math.inf)
+    epsilon = _sum([claim.epsilon for claim in claims if claim is not None])
+    delta = _sum([claim.delta for claim in claims if claim is not None])
     if not (math.isfinite(epsilon) and delta < 1):
         return without_claim(statement, BEYOND_NUMBERS)
     own = statement.guarantee
@@ -118,7 +117,8 @@ def with_earlier_fits(statement: Statement, earlier: Sequence[Statement]) -> Sta
     remark = (
         f"Fitted {len(claims)} times, on {_SAME}: the guarantee covers all {len(claims)} fits "
         f"together, their epsilons and deltas added up. This fit alone has epsilon {round_up(own.epsilon):g} and delta "
-        f"{own.delta:g}.{by_level} Fits of different people do not add up if each names its users (`users`)."
+        f"{delta_in_words(own.delta)}.{by_level} Fits of different people do not add up if each names its users "
+        "(`users`)."
     )
     warning = weak_remark(epsilon, protects=statement.protects)
     return dataclasses.replace(
@@ -141,7 +141,14 @@ def _level_added(own: LevelClaim, earlier: Sequence[Statement]) -> LevelClaim:
         deltas.append(one.guarantee.delta if same is None else same.delta)
         secret.append(one.guarantee.epsilon if same is None else same.if_secret)
     added = {"epsilon": epsilons, "delta": deltas, "if_secret": secret}
-    return dataclasses.replace(own, **{name: math.nextafter(math.fsum(all_), math.inf) for name, all_ in added.items()})
+    return dataclasses.replace(own, **{name: _sum(all_) for name, all_ in added.items()})
+
+
+def _sum(numbers: Sequence[float]) -> float:
+    """The sum, never below the exact one."""
+    total = math.fsum(numbers)
+    exact = math.isfinite(total) and Fraction(total) >= sum(map(Fraction, numbers))
+    return total if exact else math.nextafter(total, math.inf)
 
 
 def _neighbours(statement: Statement) -> tuple[str, str, str]:
@@ -165,8 +172,7 @@ def _added(fits: Sequence[tuple[Adjacent, ...]], epsilon: float, delta: float) -
         same = [
             one for fit in fits for one in fit if (one.relation, one.neighbours) == (other.relation, other.neighbours)
         ]
-        total = math.nextafter(math.fsum(one.epsilon for one in same), math.inf)
-        failure = math.nextafter(math.fsum(one.delta for one in same), math.inf)
+        total, failure = _sum([one.epsilon for one in same]), _sum([one.delta for one in same])
         if len(same) == len(fits) and failure < 1:
             added.append(dataclasses.replace(other, epsilon=total, delta=failure))
     return tuple(added)

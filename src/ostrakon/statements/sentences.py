@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from ostrakon.statements.statement import LABELS_OF
+from ostrakon.mechanisms.base import Relation
+from ostrakon.statements.statement import LABELS_OF, Unit, delta_in_words
 
 REFITTED = "The student was trained again, from the noisy answers of an earlier release and public rows alone"
 """How the remark on a refit begins."""
@@ -16,8 +17,8 @@ def claim(content: dict[str, Any]) -> str:
     if guarantee is None:
         return content["not_private"]
     private = (
-        f"Everything in this release together is ({guarantee['epsilon']:.10g}, {guarantee['delta']!r})-differentially "
-        "private for "
+        f"Everything in this release together is ({guarantee['epsilon']:.10g}, {delta_in_words(guarantee['delta'])})-"
+        "differentially private for "
     )
     column = content["unit_column"]
     user = "user" if column is None else f"user (column {column!r})"
@@ -35,6 +36,16 @@ def of_records(content: dict[str, Any]) -> bool:
     return content["unit_of_privacy"] in ("record", LABELS_OF["record"])
 
 
+def changed_in_words(relation: Relation, unit: Unit) -> str:
+    """What differs between two data sets that are neighbours."""
+    return {
+        "add-remove": f"one {unit} more or less",
+        "replace": f"one {unit} replaced by another one",
+        "labels": "another label of one record" if unit == "record" else "other labels of one user",
+        "take-out": f"one {unit} removed, while the published number of {unit}s stays",
+    }[relation]
+
+
 def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
     """The questions that NIST SP 800-226 asks of a claim of differential privacy, answered from the statement."""
     guarantee = content["guarantee"]
@@ -43,8 +54,8 @@ def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
     else:
         basis = f" (analysis: {guarantee['basis']})" if "basis" in guarantee else ""
         parameters = (
-            f"epsilon {guarantee['epsilon']:.10g}, delta {guarantee['delta']!r}, {guarantee['kind']}{basis}. "
-            f"{_KINDS[guarantee['kind']]}"
+            f"epsilon {guarantee['epsilon']:.10g}, delta {delta_in_words(guarantee['delta'])}, {guarantee['kind']}"
+            f"{basis}. {_KINDS[guarantee['kind']]}"
         )
     implementation = content["implementation"]
     return [
@@ -87,7 +98,7 @@ def consent_in_words(content: dict[str, Any]) -> str:
     stated = content["consent"]
     of = "" if stated["column"] is None else f" of {stated['column']!r}"
     levels = [
-        f"Level {one['level']!r}{of}: epsilon {one['epsilon']:.10g} at delta {one['delta']!r} (weight "
+        f"Level {one['level']!r}{of}: epsilon {one['epsilon']:.10g} at delta {delta_in_words(one['delta'])} (weight "
         f"{one['weight']:.4g}; if the level is secret: {one['if_secret']:.10g})."
         for one in stated["levels"]
     ]
@@ -96,8 +107,8 @@ def consent_in_words(content: dict[str, Any]) -> str:
 
 def _neighbours(content: dict[str, Any]) -> str:
     others = "".join(
-        f" Under another definition, the same release has epsilon {item['epsilon']:.10g} at delta {item['delta']!r}: "
-        f"{item['neighbours'][:1].lower()}{item['neighbours'][1:]}"
+        f" Under another definition, the same release has epsilon {item['epsilon']:.10g} at delta "
+        f"{delta_in_words(item['delta'])}: {item['neighbours'][:1].lower()}{item['neighbours'][1:]}"
         for item in content["epsilon_by_adjacency"][1:]
     )
     return content["adjacency"] + others + (f" {SAME_DEFINITION}" if others else "")

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from decimal import ROUND_CEILING, Context
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -302,10 +303,12 @@ class Statement:
 
     def to_html(self) -> str:
         """The claim as an HTML table for notebooks."""
-        claim = self.guarantee
+        claim, guarantee = self.guarantee, "none"
+        if claim is not None:
+            guarantee = f"epsilon {round_up(claim.epsilon):g}, delta {delta_in_words(claim.delta)}"
         rows: list[tuple[str, object]] = [
             ("Protects", self.unit_of_privacy if claim is not None else self.not_private),
-            ("Guarantee", "none" if claim is None else f"epsilon {round_up(claim.epsilon):g}, delta {claim.delta:g}"),
+            ("Guarantee", guarantee),
             *((f"Level {one.level}", f"epsilon {round_up(one.epsilon):g}") for one in self.consent),
             ("Neighbouring data sets", self.adjacency),
             ("Queries", sum(part.queries for part in self.rounds)),
@@ -451,6 +454,15 @@ def round_up(epsilon: float) -> float:
     steps = math.ceil(epsilon * _GRID)
     # The product may have been rounded down.
     return steps / _GRID if steps / _GRID >= epsilon else (steps + 1) / _GRID
+
+
+def delta_in_words(delta: float) -> str:
+    """A delta in at most six digits, rounded up.
+
+    >>> delta_in_words(1e-05), delta_in_words(3.0000000000000004e-05)
+    ('1e-05', '3.00001e-05')
+    """
+    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(delta))):g}"
 
 
 def round_down(rate: float) -> float:

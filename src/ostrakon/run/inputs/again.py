@@ -20,7 +20,7 @@ from ostrakon.data.sources import open_described, open_table
 from ostrakon.data.table import Table
 from ostrakon.data.target import right_numbers
 from ostrakon.data.text_files import holds_texts, is_lines
-from ostrakon.run.inputs.images import digest_of_images, rows_of
+from ostrakon.run.inputs.images import digest_of_images, require_like, rows_of
 from ostrakon.run.inputs.tables import public_rows_again
 from ostrakon.run.inputs.targets import require_labels_of
 from ostrakon.run.inputs.texts import digest_of_texts, frame_of, open_texts, public_frame_of
@@ -81,9 +81,7 @@ class Again:
         read_by = Labels(names=classes) if several else quantity
         if self.images is not None:
             tested = read_images(test, like=self.images, target=self.source["target"], read_by=read_by)
-            if tested.X.shape[1:] != self.images.X.shape[1:]:
-                shapes = f"{self.images.X.shape[1:]}, got {tested.X.shape[1:]}"
-                raise InvalidInput(f"test must have images of the public ones' shape {shapes}.")
+            require_like(self.images, tested, "test", whose="public")
             labels = require_labels_of(tested.labels, f"The test images {test}", read_by)
             return rows_of(tested), right_numbers(labels, read_by or classes)
         if "texts" in self.source:

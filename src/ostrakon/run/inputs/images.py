@@ -152,18 +152,23 @@ def _in_words(images: Images) -> str:
     return f"images of {shape} values {scale}{turned if images.path.is_dir() else ''}"
 
 
-def _fits(hidden: Images, other: Images, what: str) -> None:
-    if hidden.are_features and other.are_features:
-        if other.X.shape[1] != hidden.X.shape[1]:
+def require_like(known: Images, other: Images, what: str, *, whose: str) -> None:
+    """Refuse rows of another shape. what, whose: which ones `other` and `known` are, as "test", "private"."""
+    if known.are_features and other.are_features:
+        if other.X.shape[1] != known.X.shape[1]:
             raise InvalidInput(
-                f"The {what} features {other.path} must have the private ones' width, {hidden.X.shape[1]} numbers, got "
+                f"The {what} features {other.path} must have the {whose} ones' width, {known.X.shape[1]} numbers, got "
                 f"{other.X.shape[1]}."
             )
-    elif other.X.shape[1:] != hidden.X.shape[1:]:
+    elif other.X.shape[1:] != known.X.shape[1:]:
         raise InvalidInput(
-            f"The {what} images {other.path} must have the private ones' shape {hidden.X.shape[1:]}, got "
+            f"The {what} images {other.path} must have the {whose} ones' shape {known.X.shape[1:]}, got "
             f"{other.X.shape[1:]}."
         )
+
+
+def _fits(hidden: Images, other: Images, what: str) -> None:
+    require_like(hidden, other, what, whose="private")
     if not hidden.are_features:
         require_same_scale(hidden.X, other.X, f"The {what} images {other.path}")
     if Path(other.path).resolve() == Path(hidden.path).resolve() or _same_rows(other.X, hidden.X):

@@ -36,6 +36,8 @@ final one, and if not all are held out, a class may have much more or less than 
 
 MOST_RECALLS = 20
 """Classes up to which the recall of each is estimated: with more of them, ranges that hold together are wide."""
+ONE_CLASS = "Warning: the student predicts one class alone, "
+"""How the sentence on a student of one class begins."""
 STUDENT_WARNINGS = ("Warning: the student ", NO_BETTER, UNDECIDED)
 """How the sentences of `_warnings` begin."""
 _CLEAR = 2.0
@@ -138,6 +140,15 @@ def _recalls(
     return recalls(tested, cells.counted(said, len(labels)), **given)
 
 
+def why_no_recalls(plan: Plan) -> str:
+    """Why `judged` has no ranges of recall, if the student says several classes."""
+    if not plan.per_record:
+        return "teachers answered, and their answers are not private labels"
+    if plan.classes > MOST_RECALLS:
+        return f"ranges of more than {MOST_RECALLS} classes that hold together would be wide"
+    return f"fewer than {FEWEST_QUERIES} cells have counts that a student was tried on without having learned from them"
+
+
 def _warnings(
     plan: Plan,
     answers: Answers,
@@ -153,14 +164,14 @@ def _warnings(
     said: its class of every public row. estimated: whether `_estimates` gives an estimate.
     """
     predicted = np.bincount(said, minlength=len(labels))
+    missed = _never_predicted(answers, selection, learning, predicted, labels)
+    if np.count_nonzero(predicted) == 1:
+        return missed
     missed = (
-        *_never_predicted(answers, selection, learning, np.flatnonzero(predicted == 0), labels),
+        *missed,
         *_hardly_predicted(answers, selection, learning, predicted, labels),
         *_predicted_too_often(answers, selection, learning, predicted, labels),
     )
-    if np.count_nonzero(predicted) == 1:
-        one = f"Warning: the student predicts {labels[int(said[0])]!r} for every {_row(learning)}."
-        return (" ".join([one, *(more.replace("Warning: the student", "It") for more in missed)]),)
     tested = selection.held
     if tested is None:
         return missed
@@ -187,14 +198,14 @@ def _advice(plan: Plan, answers: Answers, learning: Learning) -> str:
     advice = "More records, a larger epsilon or other columns may help"
     if not plan.per_record and not plan.trained:
         return f"{advice}, and so may the default, if every record is a teacher, instead of trained teachers."
-    return f"{advice}.{_balanced(answers, learning)}"
+    return f"{advice}{_balanced(answers, learning)}."
 
 
 def _balanced(answers: Answers, learning: Learning) -> str:
     """What helps rare classes, where it is allowed and was not chosen."""
     if answers.counts is None or learning.objective != ACCURACY or np.ndim(learning.X_public) != 2:
         return ""
-    return " If rare classes matter most, --objective balanced counts every class the same."
+    return "; if rare classes matter most, --objective balanced counts every class the same"
 
 
 def _class_votes(answers: Answers, selection: Selection, classes: int) -> tuple[FloatArray, float, str]:
@@ -208,24 +219,27 @@ def _class_votes(answers: Answers, selection: Selection, classes: int) -> tuple[
 
 
 def _never_predicted(
-    answers: Answers, selection: Selection, learning: Learning, never: IntArray, labels: list[str]
+    answers: Answers, selection: Selection, learning: Learning, predicted: IntArray, labels: list[str]
 ) -> tuple[str, ...]:
-    """One sentence on the classes in `never` that the released numbers show, and one on the others."""
+    """A sentence on classes of no public row, with what the released numbers show of them; nothing without any."""
+    never, row = np.flatnonzero(predicted == 0), _row(learning)
+    if not len(never):
+        return ()
     votes, noise, what = _class_votes(answers, selection, len(labels))
-    shown, row = votes[never] > _CLEAR * noise, f"{'an' if _described(learning) else 'a'} {_row(learning)}"
-    sentences: list[str] = []
-    if shown.any():
-        share = float(votes[never[shown]].sum() / max(float(votes.sum()), 1e-12))
-        sentences.append(
-            f"Warning: the student never predicts {_named(never[shown], labels)} for {row}, although the released "
-            f"{what} show about {share:.1%} of such cases: it misses them.{_balanced(answers, learning)}"
-        )
-    if not shown.all():
-        sentences.append(
-            f"Warning: the student never predicts {_named(never[~shown], labels)} for {row}, and the released {what} "
-            "do not show such cases either: noise would hide a few."
-        )
-    return tuple(sentences)
+    shown = votes[never] > _CLEAR * noise
+    said = f"Warning: the student predicts {_named(never, labels)} for no {row}"
+    if len(never) == len(labels) - 1:
+        said = f"{ONE_CLASS}{labels[int(predicted.argmax())]!r}, for every {row}"
+    if not shown.any():
+        cases = f"cases of {_named(never, labels)}"
+        return (f"{said}, and the released {what} do not show {cases} either: noise would hide a few.",)
+    share = float(votes[never[shown]].sum() / max(float(votes.sum()), 1e-12))
+    rest = never[~shown]
+    hidden = f", and none of {_named(rest, labels)}, of which noise would hide a few" if len(rest) else ""
+    return (
+        f"{said}, although the released {what} show about {share:.1%} of cases of {_named(never[shown], labels)}, "
+        f"which it misses{hidden}{_balanced(answers, learning)}.",
+    )
 
 
 def _hardly_predicted(
@@ -243,8 +257,8 @@ def _hardly_predicted(
     share = float(votes[few].sum() / votes.sum())
     return (
         f"Warning: the student predicts {_named(few, labels)} for {given[few].sum():.1%} of the public rows, although "
-        f"the released {what} show about {share:.1%} of such cases: it misses most of them."
-        f"{_balanced(answers, learning)}",
+        f"the released {what} show about {share:.1%} of such cases: it misses most of them"
+        f"{_balanced(answers, learning)}.",
     )
 
 
