@@ -8,6 +8,10 @@ student that is named for both, because a choice among networks takes minutes. T
 their labels and the number of records; the run sees the private rows, and public rows without labels. The interval is
 that for an accuracy measured on as many test rows as there are. Rows are written to results/forecast.csv as they come;
 what is there already is not run again. Noise is seeded so that it can be repeated.
+
+`--others wine digits` does the same for a quantity (scores of red wines, 0 to 10) and for several labels (digits that
+are even, have a loop, are above 4), by every measure that is forecast, into results/forecast_others.csv; the interval
+is that of a plan.
 """
 
 from __future__ import annotations
@@ -17,24 +21,31 @@ import csv
 import os
 import time
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ostrakon.data.datasets import glyphs
+from ostrakon.data.labels import Labels
+from ostrakon.data.quantity import Quantity
+from ostrakon.data.target import learned_numbers, right_numbers
 from ostrakon.forecast.interval import CONFIDENCE, Forecast
-from ostrakon.forecast.offers import make_offers
+from ostrakon.forecast.offers import default_mechanisms, make_offers
 from ostrakon.forecast.public_rows import PublicRows
 from ostrakon.forecast.rehearsal import rehearse
 from ostrakon.options.options import AUTO, Options
 from ostrakon.planning.defaults import DEFAULT_MECHANISM
 from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import MemoryLog
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.student import answer_queries, fit_student
 from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.run.steps import run_steps
+from ostrakon.run.storage import InMemory
 from ostrakon.validation import InvalidInput
 from tables import RESULTS, Split, read
 
@@ -91,17 +102,75 @@ def rows_of(name: str, split: Split, seed: int, epsilons: list[float]) -> list[d
             "public": shown.rows,
             "test_rows": len(split.y_test),
             "realized": f"{run[one.epsilon]:.5f}",
-            "accuracies": " ".join(f"{share:.5f}" for share in one.accuracies),
+            "accuracies": " ".join(f"{share:.5f}" for share in one.scores),
             "halved": " ".join(f"{share:.5f}" for share in one.halved),
             "held": one.holdout,
             "distinct": one.distinct,
             "doublings": f"{one.doublings:.3f}",
-            "majority": f"{rehearsal.majority:.4f}",
-            "not_private": f"{rehearsal.not_private:.4f}",
+            "majority": f"{rehearsal.constant[0]:.4f}",
+            "not_private": f"{rehearsal.not_private[0]:.4f}",
             "seconds": seconds,
         }
         for one in rehearsal.forecasts
     ]
+
+
+OTHERS: dict[str, Quantity | Labels] = {
+    "wine": Quantity(low=0, high=10),
+    "digits": Labels(names=("even", "loop", "high")),
+}
+
+
+def other_rows(name: str, data: Path, seed: int, epsilons: list[float]) -> list[dict[str, Any]]:
+    """One row for each epsilon and measure of a quantity or several labels."""
+    from quantities import wine
+    from several_labels import digits
+
+    read_by = OTHERS[name]
+    X, y = wine(data / "tables") if isinstance(read_by, Quantity) else digits(data)
+    order = np.random.default_rng(seed).permutation(len(X))
+    private, public, test = np.split(order, [int(0.6 * len(X)), int(0.8 * len(X))])
+    shown, options = PublicRows.of(X.iloc[public], y[public], read_by=read_by), Options(seed=seed)
+    mechanisms = default_mechanisms(options, classes=len(shown.classes), target=shown.target)[:1]
+    sizes: dict[str, Any] = {"records": len(private), "pool": shown.rows, "classes": len(shown.classes)}
+    offers = make_offers(options, epsilons=epsilons, mechanisms=mechanisms, **sizes, target=shown.target)
+    rehearsal, rows = rehearse(shown, offers, options, records=len(private)), []
+    known = Rows(X=X.iloc[private], y=learned_numbers(y[private], read_by))
+    parts = {"X_public": X.iloc[public], "X_test": X.iloc[test], "y_test": right_numbers(y[test], read_by)}
+    for offer in offers:
+        task = Task(private=known, classes=shown.classes, read_by=read_by, **parts)
+        noise = np.random.default_rng([seed, round(100 * offer.epsilon), 17])
+        done = run_steps(task, replace(options, epsilon=offer.epsilon), InMemory(), rng=noise).measures
+        for one in rehearsal.of(offer):
+            (low, high), right = one.interval(), getattr(done, one.measure.lower().replace(" ", "_"))
+            same = {"table": name, "seed": seed, "epsilon": offer.epsilon, "measure": one.measure}
+            numbers = {"realized": right, "forecast": one.mean, "low": low, "high": high}
+            rows.append(same | {key: f"{value:.4f}" for key, value in numbers.items()})
+    return rows
+
+
+def main_of_others(names: list[str], data: Path, seeds: list[int], epsilons: list[float]) -> None:
+    """Write results/forecast_others.csv, and print the table of the README."""
+    rows: list[dict[str, Any]] = []
+    with (RESULTS / "forecast_others.csv").open("w", newline="") as file:
+        for name in names:
+            for seed in seeds:
+                rows += other_rows(name, data, seed, epsilons)
+                print(name, seed, flush=True)
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    groups: dict[tuple[str, float, str], list[Any]] = defaultdict(list)
+    for row in rows:
+        numbers = [float(row[key]) for key in ("forecast", "realized", "low", "high")]
+        groups[row["table"], row["epsilon"], row["measure"]].append(numbers)
+    for (table, epsilon, measure), given in groups.items():
+        forecast, right, low, high = np.array(given).T
+        inside = int(((low <= right) & (right <= high)).sum())
+        print(
+            f"| {table} | {epsilon:g} | {measure} | {forecast.mean():.3f} | {right.mean():.3f} "
+            f"| {inside} of {len(given)} | {(high - low).mean() / 2:.3f} |"
+        )
 
 
 def forecast_of(row: dict[str, Any]) -> Forecast:
@@ -109,7 +178,7 @@ def forecast_of(row: dict[str, Any]) -> Forecast:
     return Forecast(
         epsilon=float(row["epsilon"]),
         mechanism=DEFAULT_MECHANISM,
-        accuracies=tuple(map(float, row["accuracies"].split())),
+        scores=tuple(map(float, row["accuracies"].split())),
         halved=tuple(map(float, row["halved"].split())),
         holdout=int(row["held"]),
         distinct=int(row["distinct"]),
@@ -133,7 +202,7 @@ def tell(rows: list[dict[str, Any]]) -> None:
         )
         inside = (ends[:, 0] <= right) & (right <= ends[:, 1])
         hits, low, high = hits + inside.sum(), low + (right < ends[:, 0]).sum(), high + (right > ends[:, 1]).sum()
-        mean = 100 * np.mean([one.accuracy for one in forecasts])
+        mean = 100 * np.mean([one.mean for one in forecasts])
         print(
             f"| {table} ({held[0]['records']}, {held[0]['public']}) | {epsilon:g} | {len(held)} | {mean:.1f} "
             f"| {100 * right.mean():.1f} | {inside.sum()} of {len(held)} | {50 * np.diff(ends).mean():.1f} |"
@@ -157,7 +226,7 @@ def figure(rows: list[dict[str, Any]]) -> None:
         ends = np.mean(
             [one.interval(test_rows=int(row["test_rows"])) for one, row in zip(forecasts, held, strict=True)], axis=0
         )
-        mean = float(np.mean([one.accuracy for one in forecasts]))
+        mean = float(np.mean([one.mean for one in forecasts]))
         right = [100 * float(row["realized"]) for row in held]
         bounds = [[100 * (mean - ends[0])], [100 * (ends[1] - mean)]]
         first = place == 0
@@ -179,8 +248,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2, 3, 4])
     parser.add_argument("--epsilons", type=float, nargs="*", default=[0.5, 1.0, 2.0])
     parser.add_argument("--tables", nargs="*", default=TABLES)
+    parser.add_argument("--others", nargs="*", choices=list(OTHERS), help="these alone")
     parser.add_argument("--figure", action="store_true", help="only draw and tell what is there")
     given = parser.parse_args()
+    if given.others:
+        main_of_others(given.others, Path(given.data), given.seeds, given.epsilons)
+        return
     path = RESULTS / "forecast.csv"
     rows: list[dict[str, Any]] = list(csv.DictReader(path.open(newline=""))) if path.exists() else []
     with path.open("a", newline="") as file:

@@ -208,15 +208,30 @@ def test_a_dry_run_of_a_mechanism_without_guarantee_says_so(command, tables):
         ("tags", ("--classes", "a;b;c"), "3 labels"),
     ],
 )
-def test_other_targets_are_planned(command, tables, target, more, titled):
-    given = ("--public", tables / "bare.csv", "--target", target, "--records", 5000, "--epsilons", 1)
+def test_other_targets_are_planned(command, tables, tmp_path, target, more, titled):
+    table = pd.read_csv(tables / "bare.csv").assign(colour="red").drop(columns="age" if target == "age" else [])
+    table.to_csv(tmp_path / "bare.csv", index=False)
+    given = ("--public", tmp_path / "bare.csv", "--target", target, "--records", 5000, "--epsilons", 1)
     code, out, err = command("plan", *given, *more)
     assert code == 0, err
     assert titled in out
-    assert "No accuracy is forecast" in out
+    assert f"No {'R2' if target == 'age' else 'macro F1'} is forecast: no public row has a known target" in out
     assert ("one for each of the" in out) is (target != "age")
     code, out, err = command("plan", *given, *more, "--accuracy", 0.8)
-    assert (code, "--accuracy cannot be looked for: runs whose" in " ".join(err.split())) == (2, True)
+    assert (code, "--accuracy cannot be looked for: of this target" in " ".join(err.split())) == (2, True)
+
+
+@pytest.mark.parametrize(("target", "more"), [("age", ("--range", "18,90")), ("ill,old", ())])
+def test_other_targets_of_a_table_are_rehearsed(command, tables, tmp_path, target, more):
+    table = pd.read_csv(tables / "public.csv")
+    table["ill"] = (table["ill"] == table["ill"].iloc[0]).astype(int)
+    table["old"] = (table["age"] > table["age"].median()).astype(int)
+    table.to_csv(tmp_path / "public.csv", index=False)
+    given = ("--public", tmp_path / "public.csv", "--target", target, "--records", 2000, "--epsilons", 2)
+    code, out, err = command("plan", *given, *more, "--repetitions", 2)
+    assert code == 0, err
+    measures = ("R2", "mean absolute error") if target == "age" else ("macro F1", "micro F1", "AUC")
+    assert all(measure in out for measure in (*measures, "(one run in 95%", "a run was simulated 2 times"))
 
 
 def test_one_reason_is_said_once_for_all_epsilons(command, tables):

@@ -10,12 +10,13 @@ from ostrakon.forecast.interval import Forecast
 from ostrakon.validation import InvalidInput
 
 
-def forecast(accuracies, *, held=50, distinct=200, halved=None, doublings=1.0):
-    halved = accuracies if halved is None else halved
+def forecast(scores, *, held=50, distinct=200, halved=None, doublings=1.0, measure="accuracy"):
+    halved = scores if halved is None else halved
     return Forecast(
         epsilon=1.0,
         mechanism="bounded-gnmax",
-        accuracies=tuple(accuracies),
+        measure=measure,
+        scores=tuple(scores),
         holdout=held,
         distinct=distinct,
         halved=tuple(halved),
@@ -44,6 +45,40 @@ def covered(sigma: float, held: int, *, ours: bool, runs: int = 400) -> float:
 def test_intervals_cover_whatever_repetitions_differ_by(sigma, held):
     assert covered(sigma, held, ours=True) >= 0.93
     assert covered(sigma, held, ours=False) < 0.85
+
+
+def test_intervals_of_other_measures_cover_one_more_run():
+    rng, hits, of_the_mean, runs = np.random.default_rng(3), 0, 0, 2000
+    for _ in range(runs):
+        *scores, realized = rng.normal(0.4, 0.05, 6)
+        low, high = forecast(scores, measure="R2").interval()
+        hits += low <= realized <= high
+        half = stats.t.ppf(0.975, 4) * np.std(scores, ddof=1) / 5**0.5
+        of_the_mean += abs(realized - np.mean(scores)) <= half
+    assert 0.935 <= hits / runs <= 0.965
+    assert of_the_mean / runs < 0.8
+
+
+@pytest.mark.parametrize(
+    ("measure", "scores", "halved"),
+    [("R2", [0.4, 0.5, 0.6], [0.1, 0.2, 0.3]), ("mean absolute error", [3.0, 3.1, 3.2], [3.3, 3.4, 3.5])],
+)
+def test_more_public_rows_move_the_better_end_alone(measure, scores, halved):
+    one, plain = forecast(scores, halved=halved, measure=measure), forecast(scores, measure=measure)
+    assert one.larger_pool == pytest.approx(0.3)
+    moved = np.subtract(one.interval(confidence=0.5), plain.interval(confidence=0.5))
+    assert moved == pytest.approx((0, 0.3) if measure == "R2" else (-0.3, 0))
+    assert forecast(halved, halved=scores, measure=measure).larger_pool == 0
+    assert one.as_dict()[measure] == pytest.approx(np.mean(scores))
+
+
+def test_other_measures_have_their_own_bounds():
+    assert forecast([-3.0, 0.5], measure="R2").interval()[1] == 1
+    assert forecast([2.0, 40.0], measure="mean absolute error").interval()[0] == 0
+    assert forecast([0.2, 0.9], measure="macro F1").interval() == (0, 1)
+    for measure, wrong in (("R2", 1.1), ("mean absolute error", -0.1), ("AUC", 1.1)):
+        with pytest.raises(InvalidInput, match="scores must lie between"):
+            forecast([wrong, 0.5], measure=measure)
 
 
 def test_they_are_not_wider_than_they_must_be():
@@ -77,11 +112,11 @@ def test_a_measurement_and_confidence_widen_it():
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"accuracies": [0.8]}, "at least 2 repetitions"),
-        ({"accuracies": [0.8, math.nan]}, "accuracies"),
-        ({"accuracies": [0.8, 1.2]}, "between 0 and 1"),
-        ({"accuracies": [0.8, 0.9], "halved": [0.8]}, "halved"),
-        ({"accuracies": [0.8, 0.9], "held": 0}, "held"),
+        ({"scores": [0.8]}, "at least 2 repetitions"),
+        ({"scores": [0.8, math.nan]}, "scores"),
+        ({"scores": [0.8, 1.2]}, "between 0 and 1"),
+        ({"scores": [0.8, 0.9], "halved": [0.8]}, "halved"),
+        ({"scores": [0.8, 0.9], "held": 0}, "held"),
     ],
 )
 def test_what_is_no_rehearsal_is_refused(given, told):

@@ -15,7 +15,7 @@ def line(shares: dict[float, float], mechanism: str = "bounded-gnmax") -> list[F
         Forecast(
             epsilon=epsilon,
             mechanism=mechanism,
-            accuracies=(share, share),
+            scores=(share, share),
             holdout=100,
             distinct=200,
             halved=(share, share),

@@ -10,6 +10,8 @@ import ostrakon
 from ostrakon.forecast.outlook import Outlook, outlook
 from ostrakon.forecast.public_rows import PublicRows
 from ostrakon.options.options import Options
+from ostrakon.report.forecast_picture import save_pictures
+from ostrakon.report.forecast_table import accuracy_sentences
 from ostrakon.validation import InvalidInput
 
 rng = np.random.default_rng(0)
@@ -123,16 +125,32 @@ def test_what_cannot_be_planned_is_refused_at_once(given, told):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("target", "why"), [("range", "is a quantity"), ("labels", "may have several labels")])
-def test_other_targets_are_priced_and_no_accuracy_is_forecast(target, why):
+@pytest.mark.parametrize(("target", "measures"), [("range", ["R2"]), ("labels", ["macro F1", "micro F1"])])
+def test_other_targets_are_rehearsed_where_public_rows_have_them(target, measures, tmp_path):
     given = {"range": (0, 80)} if target == "range" else {"labels": ["a", "b", "c"]}
     found = ostrakon.plan(X, records=20_000, epsilons=[0.5, 2.0], **given)
     assert found.rehearsal is None
-    assert f"{why} are priced, not rehearsed" in found.basis
+    assert found.basis == (
+        f"No {measures[0]} is forecast: no public row has a known target, and only classes are simulated."
+    )
     assert [offer.refusal for offer in found.offers] == [None] * len(found.offers)
     assert found.as_dict()["forecasts"] == []
     assert found.as_dict()["target"] == ("quantity" if target == "range" else "labels")
-    with pytest.raises(InvalidInput, match="accuracy cannot be looked for: runs whose"):
-        ostrakon.plan(X, records=20_000, accuracy=0.8, **given)
+    y = 40 + 10 * X[:, 0] if target == "range" else np.abs(X[:, [0, 1, 0]]) > 0.5
+    with pytest.raises(InvalidInput, match=f"accuracy cannot be looked for: of this target {measures[0]}"):
+        ostrakon.plan(X, y, records=20_000, accuracy=0.8, **given)
+    played = ostrakon.plan(X, y, records=20_000, epsilons=[2.0], repetitions=2, **given)
+    content = json.loads(json.dumps(played.as_dict(), allow_nan=False))
+    last = "mean absolute error" if target == "range" else "AUC"
+    assert [one[name] for one, name in zip(content["forecasts"], [*measures, last], strict=True)]
+    assert list(content["not_private"]) == list(content["majority"]) == [*measures, last]
+    assert played.basis.startswith(f"{measures[0][:1].upper()}{measures[0][1:]}")
+    assert "a run was simulated 2 times, each time with other labelled public rows" in played.basis
+    assert f"{measures[0]} " in played._repr_html_()
+    sentences = " ".join(accuracy_sentences(played))
+    assert f"a random forest{' (with' if target == 'labels' else ' on'}" in sentences
+    assert f"{last} " in sentences
+    (picture, _) = save_pictures(played, tmp_path)
+    assert picture.name == f"{measures[0].replace(' ', '_')}.png"
     with pytest.raises(InvalidInput, match="classes cannot be given with a range or with several labels"):
         ostrakon.plan(X, records=20_000, classes=["a", "b"], **given)

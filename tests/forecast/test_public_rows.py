@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ostrakon.data.labels import Labels
+from ostrakon.data.quantity import Quantity
 from ostrakon.forecast.public_rows import PublicRows, read_public
 from ostrakon.validation import InvalidInput
 
@@ -18,6 +20,40 @@ def test_labels_become_numbers_and_rows_without_one_are_known_as_such():
     assert (shown.rows, PublicRows.of(X, classes=["a", "b", "c"]).classes) == (6, ("a", "b", "c"))
     assert not len(PublicRows.of(X, classes=[0, 1]).labelled)
     assert PublicRows.of(X, [1, 0, 0, 1, 1, 1], classes=[1, 0, 2]).y.tolist() == [0, 1, 1, 0, 0, 0]
+
+
+def test_values_and_several_labels_are_read_and_unknown_ones_are_known_as_such():
+    values = PublicRows.of(X, [3, "4.5", None, 90, float("nan"), 0], read_by=Quantity(low=0, high=9))
+    assert (values.target, values.classes, values.labelled.tolist()) == ("quantity", ("low", "high"), [0, 1, 3, 5])
+    assert values.y[values.labelled].tolist() == [3, 4.5, 90, 0]
+    several = Labels(names=("a", "b"))
+    for y in (["a;b", "b", None, "a", "", "b"], np.array([[1, 1], [0, 1], [0, 0], [1, 0], [0, 0], [0, 1]])):
+        shown = PublicRows.of(X, y, read_by=several)
+        assert (shown.target, shown.labelled.tolist()) == ("labels", [0, 1, 2, 3, 4, 5])
+        assert shown.y.tolist() == [[1, 1], [0, 1], [0, 0], [1, 0], [0, 0], [0, 1]]
+    partly = pd.DataFrame({"b": [1, 0, None, 1, 1, 0], "a": [0, 1, 1, 1, None, 0]})
+    shown = PublicRows.of(X, partly, read_by=several)
+    assert (shown.labelled.tolist(), shown.y[shown.labelled].tolist()) == (
+        [0, 1, 3, 5],
+        [[0, 1], [1, 0], [1, 1], [0, 0]],
+    )
+    for read_by in (several, Quantity(low=0, high=9)):
+        assert not any(len(PublicRows.of(X, y, read_by=read_by).labelled) for y in (None, [None] * 6))
+
+
+@pytest.mark.parametrize(
+    ("y", "read_by", "told"),
+    [
+        ([1.0, 2.0], Quantity(low=0, high=9), "y_public must have a value or set of labels per public row, 6, got 2"),
+        (["x"] * 6, Quantity(low=0, high=9), "The target must be a number"),
+        (["a;c"] * 6, Labels(names=("a", "b")), "not among the labels a, b"),
+        (np.full((6, 2), 2), Labels(names=("a", "b")), "y must be 0 or 1 for every label, got 2"),
+        (np.ones((6, 3)), Labels(names=("a", "b")), "y must have a column for each of the 2 labels"),
+    ],
+)
+def test_other_values_and_labels_are_refused(y, read_by, told):
+    with pytest.raises(InvalidInput, match=told):
+        PublicRows.of(X, y, read_by=read_by)
 
 
 @pytest.mark.parametrize(

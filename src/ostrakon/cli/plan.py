@@ -125,7 +125,7 @@ def _show_forecast(result: Outlook, out: Path | None, *, as_json: bool) -> None:
         typer.echo(json.dumps(result.as_dict(), allow_nan=False))
         return
     if result.rehearsal is not None:
-        console.print(accuracy_table(result.rehearsal))
+        console.print(accuracy_table(result, result.rehearsal))
     _print([*accuracy_sentences(result), *(f"Picture: {path}" for path in drawn)])
 
 

@@ -1,8 +1,8 @@
-"""The uncertainty of a rehearsed accuracy: from repetitions, finite held-out rows and a smaller pool.
+"""The uncertainty of what is rehearsed: from repetitions, finite held-out rows and a smaller pool.
 
 Below, R is the number of repetitions, sigma the deviation of the accuracy from run to run, p the accuracy, h the rows
 held out by one repetition, D those ever held out, T those that measure the real run, and g what half of the pool gives
-less. Source: docs/mathematics.md P.
+less. Other measures are taken for draws of one Gaussian. Source: docs/mathematics.md P.
 """
 
 import math
@@ -11,83 +11,116 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import ndtr
+from scipy.special import ndtr, stdtrit
 
+from ostrakon.data.target import Target
 from ostrakon.validation import InvalidInput, finite, fraction, whole
 
 CONFIDENCE = 0.95
+ACCURACY, ABSOLUTE_ERROR = "accuracy", "mean absolute error"
+MEASURES: dict[Target, tuple[str, ...]] = {
+    "classes": (ACCURACY,),
+    "quantity": ("R2", ABSOLUTE_ERROR),
+    "labels": ("macro F1", "micro F1", "AUC"),
+}
+"""What is forecast, by what is predicted."""
+_BOUNDS = {"R2": (-math.inf, 1.0), ABSOLUTE_ERROR: (0.0, math.inf)}
 _SIGMAS = (np.arange(1000) + 0.5) / 2000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """The accuracy of a student, forecast: a number, and an interval for the accuracy of one run.
+    """The accuracy of a student, or another measure, forecast: a number, and an interval for that of one run.
 
     Parameters
     ----------
     epsilon, mechanism
         Of the offer.
-    accuracies : tuple of float
-        Of the repetitions, in [0, 1]; at least two.
+    measure : str
+        One of `MEASURES`.
+    scores : tuple of float
+        Of the repetitions, at least two. An accuracy, an F1 and an AUC are in [0, 1], an R2 is at most 1.
     holdout : int
         Held-out rows of each repetition.
     distinct : int
         Different rows that were held out in any repetition.
     halved : tuple of float
-        Accuracies of the same repetitions with half of the pool and of the private part.
+        Scores of the same repetitions with half of the pool and of the private part.
     doublings : float
         Number of doublings from the rehearsal's pool to the real one.
 
     Raises
     ------
     InvalidInput
-        For fewer than two repetitions, and accuracies outside [0, 1].
+        For fewer than two repetitions, and scores that the measure cannot have.
     """
 
     epsilon: float
     mechanism: str
-    accuracies: tuple[float, ...]
+    measure: str = ACCURACY
+    scores: tuple[float, ...]
     holdout: int
     distinct: int
     halved: tuple[float, ...]
     doublings: float
 
     def __post_init__(self) -> None:
-        if len(self.accuracies) < 2 or len(self.halved) != len(self.accuracies):
+        if len(self.scores) < 2 or len(self.halved) != len(self.scores):
             raise InvalidInput(
-                f"accuracies must be of at least 2 repetitions, each with a halved one, got {len(self.accuracies)} and "
+                f"scores must be of at least 2 repetitions, each with a halved one, got {len(self.scores)} and "
                 f"{len(self.halved)}."
             )
-        for share in (*self.accuracies, *self.halved):
-            if not 0 <= finite("accuracies", share) <= 1:
-                raise InvalidInput(f"accuracies must lie between 0 and 1, got {share!r}.")
+        low, high = bounds_of(self.measure)
+        for score in (*self.scores, *self.halved):
+            if not low <= finite("scores", score) <= high:
+                raise InvalidInput(f"scores must lie between {low:g} and {high:g}, got {score!r}.")
         whole("held", self.holdout, at_least=1)
         whole("distinct", self.distinct, at_least=1)
 
     @property
-    def accuracy(self) -> float:
+    def mean(self) -> float:
         """The mean of the repetitions."""
-        return float(np.mean(self.accuracies))
+        return float(np.mean(self.scores))
 
     def interval(self, *, test_rows: int | None = None, confidence: float = CONFIDENCE) -> tuple[float, float]:
-        """(low, high) for the accuracy of one real run.
+        """(low, high) for one real run.
 
-        test_rows: on how many rows it will be measured; None: its accuracy on all rows of the kind.
+        test_rows: on how many rows an accuracy will be measured; None: that on all rows of the kind. Other measures are
+        taken to vary as between repetitions, so on as many rows as these hold out.
         """
-        level = fraction("confidence", confidence)
-        # One right and one wrong row are added: no error among few rows does not prove that there is none.
-        share = (self.accuracy * self.distinct + 1) / (self.distinct + 2)
-        of_row = share * (1 - share)
-        measured = of_row / self.distinct
-        if test_rows is not None:
-            measured += of_row / whole("test_rows", test_rows, at_least=1)
-        half = _half_width(np.asarray(self.accuracies), of_row / self.holdout, measured, level)
-        return max(0.0, self.accuracy - half), min(1.0, self.accuracy + half + self.larger_pool)
+        level, mean, better = fraction("confidence", confidence), self.mean, self.larger_pool
+        if self.measure == ACCURACY:
+            # One right and one wrong row are added: no error among few rows does not prove that there is none.
+            share = (mean * self.distinct + 1) / (self.distinct + 2)
+            of_row = share * (1 - share)
+            measured = of_row / self.distinct
+            if test_rows is not None:
+                measured += of_row / whole("test_rows", test_rows, at_least=1)
+            half = _half_width(np.asarray(self.scores), of_row / self.holdout, measured, level)
+        else:
+            repetitions = len(self.scores)
+            quantile = float(stdtrit(repetitions - 1, (1 + level) / 2))
+            half = quantile * float(np.std(self.scores, ddof=1)) * math.sqrt(1 + 1 / repetitions)
+        least, most = bounds_of(self.measure)
+        down, up = (better, 0.0) if self.measure == ABSOLUTE_ERROR else (0.0, better)
+        return max(least, mean - half - down), min(most, mean + half + up)
+
+    def in_words(self) -> str:
+        """The mean and the interval.
+
+        >>> Forecast(epsilon=1, mechanism="quantity-gnmax", measure="R2", scores=(0.5, 0.6), halved=(0.5, 0.6),
+        ...          holdout=50, distinct=100, doublings=1.0).in_words()
+        '0.550 (-0.550 to 1.000)'
+        """
+        low, high = self.interval()
+        if self.measure == ACCURACY:
+            return f"{self.mean:.1%} ({low:.0%} to {high:.0%})"
+        return f"{shown(self.measure, self.mean)} ({shown(self.measure, low)} to {shown(self.measure, high)})"
 
     @property
     def larger_pool(self) -> float:
-        """The amount by which the upper end is raised because the real pool is larger."""
-        gains = np.subtract(self.accuracies, self.halved)
+        """The amount by which the better end is moved because the real pool is larger."""
+        gains = np.subtract(self.scores, self.halved) * (-1 if self.measure == ABSOLUTE_ERROR else 1)
         gain = float(gains.mean() + np.std(gains, ddof=1) / math.sqrt(len(gains)))
         return max(0.0, gain) * self.doublings
 
@@ -97,13 +130,23 @@ class Forecast:
         return {
             "epsilon": self.epsilon,
             "mechanism": self.mechanism,
-            "accuracy": self.accuracy,
+            self.measure: self.mean,
             "low": low,
             "high": high,
             "confidence": CONFIDENCE,
-            "repetitions": len(self.accuracies),
+            "repetitions": len(self.scores),
             "raised_for_larger_pool": self.larger_pool,
         }
+
+
+def bounds_of(measure: str) -> tuple[float, float]:
+    """Between which ends a measure lies."""
+    return _BOUNDS.get(measure, (0.0, 1.0))
+
+
+def shown(measure: str, score: float) -> str:
+    """A score as it is printed: an accuracy in percent, an error of a quantity in three digits."""
+    return f"{score:.1%}" if measure == ACCURACY else f"{score:.3g}" if measure == ABSOLUTE_ERROR else f"{score:.3f}"
 
 
 def _half_width(accuracies: np.ndarray, known: float, measured: float, level: float) -> float:

@@ -70,7 +70,7 @@ def least_epsilon(forecasts: Sequence[Forecast], accuracy: float) -> LeastEpsilo
     candidates: list[tuple[float, str]] = []
     for mechanism in dict.fromkeys(one.mechanism for one in forecasts):
         # As tables and sentences print it: what is printed as the best can be asked for.
-        line = sorted((one.epsilon, round(one.accuracy, 3)) for one in forecasts if one.mechanism == mechanism)
+        line = sorted((one.epsilon, round(one.mean, 3)) for one in forecasts if one.mechanism == mechanism)
         reached = [min(share for _, share in line[index:]) for index in range(len(line))]
         if reached[-1] > best[2]:
             best = (line[reached.index(reached[-1])][0], mechanism, reached[-1])

@@ -10,6 +10,7 @@ from ostrakon.data.quantity import Quantity
 from ostrakon.data.target import Target, other_target
 from ostrakon.estimators.choices import require_choices, sees_images
 from ostrakon.features.representation import is_embedded
+from ostrakon.forecast.interval import MEASURES
 from ostrakon.forecast.least_epsilon import LeastEpsilon, least_epsilon
 from ostrakon.forecast.offers import Offer, default_mechanisms, make_offers, neighbours
 from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
@@ -22,7 +23,11 @@ from ostrakon.statements.statement import UNITS, Unit
 from ostrakon.validation import InvalidInput, fraction, positive, whole
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
-_OTHER = {"quantity": "whose target is a quantity", "labels": "whose rows may have several labels"}
+_TITLES = {
+    "classes": "Accuracies",
+    "quantity": "R2 and mean absolute errors",
+    "labels": "Macro F1, micro F1 and AUC",
+}
 NOT_YET = "the rehearsal follows"
 PER_RECORD, ALL, NONE = REHEARSED = ("per-record", "all", "none")
 """What is rehearsed: per-record teachers (quick), trained ones too (as slow as that number of runs), or nothing."""
@@ -49,7 +54,7 @@ class Outlook:
     least : LeastEpsilon, optional
         The least epsilon for the accuracy that was asked for.
     target : {"classes", "quantity", "labels"}
-        What is predicted. Nothing is rehearsed for a quantity or several labels of a row.
+        What is predicted.
     """
 
     records: int
@@ -63,22 +68,26 @@ class Outlook:
     target: Target = "classes"
 
     @property
+    def measures(self) -> tuple[str, ...]:
+        """What is forecast."""
+        return MEASURES[self.target]
+
+    @property
     def basis(self) -> str:
         """The basis of the forecasts, in one sentence."""
         if self.rehearsal is None:
-            return f"No accuracy is forecast: {self.not_rehearsed}."
+            return f"No {self.measures[0]} is forecast: {self.not_rehearsed}."
+        times = f"a run was simulated {len(self.rehearsal.without_noise)} times, each time with other"
         if self.rehearsal.simulated:
             return (
-                "The public rows have no labels, so no accuracy is forecast. Instead a run was simulated "
-                f"{len(self.rehearsal.boosted)} times, each time with other labels: random smooth functions of the "
-                "public features. The table says how many points of accuracy it loses there against gradient boosting "
-                "without noise. This tells epsilons apart, not how hard the task is."
+                f"The public rows have no labels, so no accuracy is forecast. Instead {times} labels: random smooth "
+                "functions of the public features. The table says how many points of accuracy it loses there against "
+                "gradient boosting without noise. This tells epsilons apart, not how hard the task is."
             )
         return (
-            f"Accuracies are rehearsed: a run was simulated {len(self.rehearsal.boosted)} times, each time with other "
-            "labelled public rows as the private side, the public pool and the held-out rows. They hold as far as "
-            "private rows are of the same kind as public ones, and tend to be low: a rehearsal has fewer public rows "
-            "than the run."
+            f"{_TITLES[self.target]} are rehearsed: {times} labelled public rows as the private side, the public pool "
+            "and the held-out rows. They hold as far as private rows are of the same kind as public ones, and tend to "
+            "be too pessimistic: a rehearsal has fewer public rows than the run."
         )
 
     def _repr_html_(self) -> str:
@@ -89,13 +98,15 @@ class Outlook:
         if offer.plan is None:
             return offer.refusal or ""
         words = [f"{offer.plan.queries} queries"]
-        for one in () if self.rehearsal is None else self.rehearsal.forecasts:
-            if (one.epsilon, one.mechanism) == (offer.epsilon, offer.mechanism):
-                low, high = one.interval()
-                words.append(f"accuracy {one.accuracy:.1%} (one run in 95% of cases {low:.0%} to {high:.0%})")
+        for one in () if self.rehearsal is None else self.rehearsal.of(offer):
+            words.append(f"{one.measure} {one.in_words()}")
         if offer.odds is not None:
             words.append(f"an attacker is right at most {offer.odds:.1%} of the time")
         return "; ".join(words)
+
+    def _by_measure(self, scores: Sequence[float]) -> float | dict[str, float]:
+        """A number for JSON; several by their measures."""
+        return scores[0] if len(scores) == 1 else dict(zip(self.measures, scores, strict=True))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, finite numbers only."""
@@ -116,8 +127,8 @@ class Outlook:
             },
             "basis": self.basis,
             "simulated": None if played is None else played.simulated,
-            "majority": None if labelled is None else labelled.majority,
-            "not_private": None if labelled is None else labelled.not_private,
+            "majority": None if labelled is None else self._by_measure(labelled.constant),
+            "not_private": None if labelled is None else self._by_measure(labelled.not_private),
             "forecasts": [] if labelled is None else [one.as_dict() for one in labelled.forecasts],
             "lost_in_simulated_worlds": []
             if played is None or labelled is not None
@@ -180,7 +191,9 @@ def plan(
     X_public : frame or array
         The public rows, as `PATEClassifier.fit` takes them.
     y_public : array, optional
-        Their labels, None among them for rows without one. Without labels, simulated worlds tell epsilons apart.
+        Their labels, None among them for rows without one. Without labels, simulated worlds tell epsilons apart. Of a
+        quantity its values; of several labels 0 or 1 for each, (rows, labels), or texts such as "a;b". Without these
+        nothing is rehearsed.
     records : int
         Number of private records, or of users if `unit` is "user".
     epsilons : iterable of float, default (0.1, 0.5, 1, 2, 4)
@@ -188,9 +201,9 @@ def plan(
     classes : sequence, optional
         All labels, if `y_public` does not contain them.
     labels : sequence of str, optional
-        Labels of which a row may have several, instead of `classes`; such runs are priced, not rehearsed.
+        Labels of which a row may have several, instead of `classes`.
     range : tuple of (float, float), optional
-        The public range of a target that is a quantity, instead of `classes`; priced, not rehearsed.
+        The public range of a target that is a quantity, instead of `classes`.
     mechanisms : iterable of str, optional
         Names; by default per-record teachers, and two mechanisms of trained teachers.
     delta, n_teachers, n_queries, max_answers, guarantee, agreement, teacher, student, representation
@@ -200,7 +213,7 @@ def plan(
     parameters : mapping, optional
         Parameters of mechanisms, by name, as {"max_contributions": 2}; mechanisms without a parameter ignore it.
     accuracy : float, optional
-        In (0, 1): look for the least epsilon that gives it; needs labels.
+        In (0, 1): look for the least epsilon that gives it; needs labels, of one class a row.
     rehearse : {"per-record", "all", "none"}
         "all" also trains teachers, `repetitions` times at each epsilon.
     repetitions : int, default 5
@@ -297,6 +310,8 @@ def outlook(
     played = [offer for offer in offers if rehearsed == ALL or find(offer.mechanism).per_record]
     possible = [offer for offer in played if offer.plan is not None]
     why = _why_not_rehearsed(shown, rehearsed, unit=unit, played=len(played), possible=len(possible))
+    if accuracy is not None and shown.target != "classes":
+        why = f"of this target {' and '.join(MEASURES[shown.target])} are forecast"
     if accuracy is not None and not len(shown.labelled):
         why = why or "the public rows have no labels"
     if why and accuracy is not None:
@@ -330,8 +345,8 @@ def _why_not_rehearsed(shown: PublicRows, rehearsed: str, *, unit: Unit, played:
     rows = len(shown.labelled) or shown.rows
     if rehearsed == NONE:
         return "none was asked for"
-    if shown.target != "classes":
-        return f"runs {_OTHER[shown.target]} are priced, not rehearsed"
+    if shown.target != "classes" and not len(shown.labelled):
+        return "no public row has a known target, and only classes are simulated"
     if unit == "user":
         return "runs that protect users are priced, not rehearsed"
     if not played:

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ostrakon.data.classes import agree_on_classes, label_indices
 from ostrakon.data.columns import Columns
 from ostrakon.data.frames import as_frame
 from ostrakon.data.images import holds_images, read_images
-from ostrakon.data.label_cells import label_columns
-from ostrakon.data.labels import Labels
+from ostrakon.data.label_cells import joined_columns, label_columns
+from ostrakon.data.labels import Labels, columns_by_name, require_indicators
 from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.data.sources import open_table
 from ostrakon.data.table import Table
@@ -35,14 +36,15 @@ _UNKNOWN = -1
 class PublicRows:
     """Public rows: a frame, an array, or images.
 
-    y: class numbers, (rows,), -1 where a row has no label. classes: their labels; of a quantity, its ends. target: what
-    is predicted; of a quantity and of several labels of a row there are no labels of public rows.
+    y: class numbers, (rows,); of several labels 0 or 1 for each, (rows, labels); -1 in a row without a label. Of a
+    quantity its values, NaN where there is none. classes: their labels; of a quantity, its ends. read_by: the range of
+    a quantity, or several labels of a row.
     """
 
     X: Any
-    y: IntArray
+    y: Any
     classes: tuple[str, ...]
-    target: Target = "classes"
+    read_by: Quantity | Labels | None = None
 
     @property
     def rows(self) -> int:
@@ -50,9 +52,16 @@ class PublicRows:
         return row_count(self.X)
 
     @property
+    def target(self) -> Target:
+        """What is predicted."""
+        return "classes" if self.read_by is None else "labels" if isinstance(self.read_by, Labels) else "quantity"
+
+    @property
     def labelled(self) -> IntArray:
-        """Positions of the rows that have a label."""
-        return np.flatnonzero(self.y != _UNKNOWN)
+        """Positions of the rows that have a label, or a value."""
+        if self.target == "quantity":
+            return np.flatnonzero(np.isfinite(self.y))
+        return np.flatnonzero((self.y if self.y.ndim == 1 else self.y[:, 0]) != _UNKNOWN)
 
     @classmethod
     def of(
@@ -76,7 +85,7 @@ class PublicRows:
         if read_by is not None and classes is not None:
             raise InvalidInput("classes cannot be given with a range or with several labels.")
         if read_by is not None:
-            return cls.other(rows, read_by)
+            return cls.other(rows, y, read_by)
         if y is None:
             return cls.named(rows, None, classes, what="y_public")
         given = np.asarray(y, object)
@@ -84,15 +93,32 @@ class PublicRows:
             raise InvalidInput(
                 f"y_public must have one label per public row, {row_count(rows)}, got an array of shape {given.shape}."
             )
-        missing = [label is None or (isinstance(label, float) and np.isnan(label)) for label in given]
-        named = [None if none else str(label) for label, none in zip(given, missing, strict=True)]
+        named = [None if none else str(label) for label, none in zip(given, pd.isna(given), strict=True)]
         return cls.named(rows, named, classes, what="y_public")
 
     @classmethod
-    def other(cls, X: Any, read_by: Quantity | Labels) -> "PublicRows":
-        """Public rows for a quantity or several labels."""
-        classes, target = (read_by.names, "labels") if isinstance(read_by, Labels) else (ENDS, "quantity")
-        return cls(X=X, y=np.full(row_count(X), _UNKNOWN, np.int64), classes=classes, target=target)
+    def other(cls, X: Any, known: Any, read_by: Quantity | Labels) -> "PublicRows":
+        """Public rows for a quantity or several labels.
+
+        known: values of the quantity, None among them for rows without one; or cells such as `a;b`, where None is a row
+        with none of the labels, or 0 and 1 with a column for each; None if nothing is known.
+        Errors: `InvalidInput` for another number of rows, and for what is not a value or a label.
+        """
+        rows, given = row_count(X), None if known is None else np.asarray(known, object)
+        if given is not None and len(given) != rows:
+            raise InvalidInput(f"y_public must have a value or set of labels per public row, {rows}, got {len(given)}.")
+        where = np.flatnonzero([] if given is None else ~pd.isna(given).reshape(rows, -1).any(axis=1))
+        if isinstance(read_by, Quantity):
+            y = np.full(rows, np.nan)
+            y[where] = [] if given is None else read_by.numbers(pd.Series(given[where], dtype=object))
+            return cls(X=X, y=y, classes=ENDS, read_by=read_by)
+        y = np.full((rows, len(read_by.names)), _UNKNOWN, np.int64)
+        if given is not None and given.ndim > 1:
+            known = np.asarray(columns_by_name(known, read_by.names), object)
+            y[where] = require_indicators(known[where], read_by.names)
+        elif given is not None and len(where):
+            y = read_by.indicators(given)
+        return cls(X=X, y=y, classes=read_by.names, read_by=read_by)
 
     @classmethod
     def named(
@@ -150,7 +176,7 @@ def read_public(
     else:
         rows, known, target = _rows_of_table(path, target, by=by, text=text, drop=drop, read_by=read_by)
     if read_by is not None:
-        return PublicRows.other(rows, read_by)
+        return PublicRows.other(rows, known, read_by)
     named = None if known is None else [None if label is None else str(label) for label in known]
     return PublicRows.named(rows, named, classes, what="label" if target is None else target)
 
@@ -169,6 +195,8 @@ def _rows_of_table(
     if not features:
         raise InvalidInput(f"{path} has no column to learn from beside {name!r}.")
     frame = table.read(features)
+    if parts and all(part in table.columns for part in parts):
+        table = joined_columns(table, parts, name)
     known = list(table.labels(name)) if name in table.columns else None
     return Columns.of(frame, text=text).apply(frame), known, f"The target {name!r}"
 

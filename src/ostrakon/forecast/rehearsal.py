@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestRegressor
 from threadpoolctl import threadpool_limits
 
+from ostrakon.data.quantity import Quantity
+from ostrakon.data.target import Target
 from ostrakon.features.representation import Representation, is_embedded, learn_representation
 from ostrakon.features.rowwise import take_rows
-from ostrakon.forecast.interval import Forecast
+from ostrakon.forecast.interval import MEASURES, Forecast, bounds_of
 from ostrakon.forecast.offers import Offer, asked_for
 from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
 from ostrakon.options.options import Options
@@ -31,6 +33,8 @@ from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.selected import released_counts
 from ostrakon.run.stages.student import answer_queries, fit_student
 from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.students.label_student import thresholds_of
+from ostrakon.students.measures import measures_of_labels, measures_of_quantity
 from ostrakon.students.selection import Selection, taught
 from ostrakon.teachers.parallel import spread
 from ostrakon.validation import InvalidInput, whole
@@ -41,6 +45,16 @@ HOLDOUT, PRIVATE = 1 / 4, 3 / 8
 """Shares of the public rows that are held out, and that play the private side; all others play the pool."""
 
 
+Scores = tuple[float, ...]
+"""Of one model, each of the `MEASURES` of what is predicted."""
+WITHOUT_NOISE: dict[Target, str] = {
+    "classes": "gradient boosting",
+    "quantity": "a random forest",
+    "labels": "a random forest (with thresholds at the rates of its labels)",
+}
+"""What plans are compared with: models that learn without noise."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rehearsal:
     """Results of the repetitions of a run.
@@ -48,10 +62,13 @@ class Rehearsal:
     Parameters
     ----------
     forecasts : tuple of Forecast
-    majority : float
-        Share of the most frequent class among held-out rows.
-    boosted : tuple of float
-        Accuracies of gradient boosting, without noise, on the rows that play the private side, of each repetition.
+        One of each measure for every offer.
+    constant : tuple of float
+        Each measure of always the most frequent class, the mean of a quantity, or the most frequent answer on each
+        label.
+    without_noise : tuple of tuple of float
+        Of each repetition each measure of a model without noise (`WITHOUT_NOISE`), taught by the rows that play the
+        private side.
     simulated : bool
         Whether labels were those of simulated worlds.
     failures : dict
@@ -59,25 +76,25 @@ class Rehearsal:
     """
 
     forecasts: tuple[Forecast, ...]
-    majority: float
-    boosted: tuple[float, ...]
+    constant: Scores
+    without_noise: tuple[Scores, ...]
     simulated: bool
     failures: dict[tuple[float, str], str]
 
     @property
-    def not_private(self) -> float:
-        """The mean accuracy without noise."""
-        return float(np.mean(self.boosted))
+    def not_private(self) -> Scores:
+        """The mean of each measure without noise."""
+        return _means(self.without_noise)
 
     def lost(self, forecast: Forecast) -> tuple[float, float, float]:
         """By how much accuracies are below those without noise: mean, least and most of the repetitions."""
-        lost = np.subtract(self.boosted, forecast.accuracies)
+        lost = np.subtract([accuracy for (accuracy,) in self.without_noise], forecast.scores)
         return float(lost.mean()), float(lost.min()), float(lost.max())
 
-    def of(self, offer: Offer) -> Forecast | None:
-        """The forecast of an offer."""
-        same = (one for one in self.forecasts if (one.epsilon, one.mechanism) == (offer.epsilon, offer.mechanism))
-        return next(same, None)
+    def of(self, offer: Offer) -> tuple[Forecast, ...]:
+        """The forecasts of an offer, one of each measure; () without any."""
+        asked = offer.epsilon, offer.mechanism
+        return tuple(one for one in self.forecasts if (one.epsilon, one.mechanism) == asked)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -90,13 +107,13 @@ class _Scene:
     learning: Learning
     as_it_is: Representation
     rows: Any
-    labels: IntArray
+    labels: NDArray[Any]
     options: Options
     asked: dict[int, IntArray]
 
     @classmethod
     def of(
-        cls, shown: PublicRows, view: View, y: IntArray, *, pool: IntArray, private: IntArray, options: Options
+        cls, shown: PublicRows, view: View, y: NDArray[Any], *, pool: IntArray, private: IntArray, options: Options
     ) -> _Scene:
         """view: of all public rows, whose features are computed once for all scenes."""
         own = dataclasses.replace(view, public=view.public[pool])
@@ -130,7 +147,8 @@ class _Scene:
         answers = answer_queries(plan, votes, queries=queries, learning=self.learning, log=MemoryLog(), rng=rng)
         moments = answers.moments is not None
         sizes = {"classes": plan.classes, "queries": plan.queries}
-        known = [] if answers.counts is None else self.learning.candidates(counts=True, moments=moments, **sizes)
+        counted = plan.target == "classes" and answers.counts is not None
+        known = [] if not counted else self.learning.candidates(counts=True, moments=moments, **sizes)
         chosen = next((candidate for candidate in known if candidate.name == student), None)
         if chosen is None:
             return fit_student(self.learning, plan, answers, queries)
@@ -146,18 +164,19 @@ class _Stage:
     """One repetition, with all its rows and with half of them.
 
     small: half of the pool, and private rows drawn from half of the rows. holdout, test, features, right: rows that are
-    held out, by number, as they are, their features, and their classes. majority, boosted: accuracies of the most
-    frequent class and of gradient boosting.
+    held out, by number, as they are, their features, and what is right there. constant, without_noise: as of
+    `Rehearsal`, in this repetition.
     """
 
+    shown: PublicRows
     scene: _Scene
     small: _Scene
     holdout: IntArray
     test: Any
     features: NDArray[np.float32]
-    right: IntArray
-    majority: float
-    boosted: float
+    right: NDArray[Any]
+    constant: Scores
+    without_noise: Scores
 
     @classmethod
     def of(
@@ -167,40 +186,48 @@ class _Stage:
         rng = np.random.default_rng([options.seed, repetition])
         simulated = not len(shown.labelled)
         y = simulated_labels(view.public, classes=len(shown.classes), rng=rng) if simulated else shown.y
+        learned = shown.read_by.steps(np.nan_to_num(y)) if isinstance(shown.read_by, Quantity) else y
         holdout, players, pool = _split(rows, repetition, seed=options.seed)
         own = dataclasses.replace(options, seed=int(rng.integers(2**31)), jobs=1)
         private = players[rng.integers(len(players), size=records)]
-        scene = _Scene.of(shown, view, y, pool=pool, private=private, options=own)
+        scene = _Scene.of(shown, view, learned, pool=pool, private=private, options=own)
         few = players[: len(players) // 2]
         fewer = few[rng.integers(len(few), size=records)]
-        small = _Scene.of(shown, view, y, pool=pool[: max(2, len(pool) // 2)], private=fewer, options=own)
-        right = y[holdout]
+        small = _Scene.of(shown, view, learned, pool=pool[: max(2, len(pool) // 2)], private=fewer, options=own)
+        right, features = y[holdout], view.public[holdout]
         return cls(
+            shown=shown,
             scene=scene,
             small=small,
             holdout=holdout,
             test=take_rows(shown.X, holdout),
-            features=view.public[holdout],
+            features=features,
             right=right,
-            majority=float(np.mean(right == np.bincount(y[players]).argmax())),
-            boosted=_boosted(view.public[players], y[players], view.public[holdout], right, seed=own.seed),
+            constant=_scores(shown, right, *_constant(shown, y[players], len(right))),
+            without_noise=_scores(
+                shown, right, *_without_noise(shown, view.public[players], y[players], features, seed=own.seed)
+            ),
         )
 
-    def accuracy(
+    def scores(
         self, planned: Callable[[int], Plan], *, rng: np.random.Generator, student: str | None
-    ) -> tuple[float, str]:
-        """Accuracy on the held-out rows, and who learned. planned: the plan for a pool; student: as of `play`."""
+    ) -> tuple[Scores, str]:
+        """Measures on the held-out rows, and who learned. planned: the plan for a pool; student: as of `play`."""
         selection = self.scene.play(planned(self.scene.pool), rng=rng, student=student)
-        return self._right(selection), selection.chosen.name
+        return self._measured(selection), selection.chosen.name
 
-    def of_half(self, planned: Callable[[int], Plan], *, rng: np.random.Generator, student: str) -> float:
-        """Accuracy with half of all rows; per-record runs have the same student."""
+    def of_half(self, planned: Callable[[int], Plan], *, rng: np.random.Generator, student: str) -> Scores:
+        """Measures with half of all rows; per-record runs have the same student."""
         plan = planned(self.small.pool)
-        return self._right(self.small.play(plan, rng=rng, student=student if plan.per_record else None))
+        return self._measured(self.small.play(plan, rng=rng, student=student if plan.per_record else None))
 
-    def _right(self, selection: Selection) -> float:
+    def _measured(self, selection: Selection) -> Scores:
         seen = self.test if selection.chosen.takes_rows else np.asarray(self.features, np.float64)
-        return float(np.mean(selection.student.predict(seen) == self.right))
+        said, read_by = selection.student.predict(seen), self.shown.read_by
+        if isinstance(read_by, Quantity):
+            return _scores(self.shown, self.right, read_by.values(said))
+        likely = None if read_by is None else selection.student.predict_proba(seen)
+        return _scores(self.shown, self.right, said, likely)
 
 
 def rehearse(
@@ -269,12 +296,13 @@ def rehearse(
     }
     return Rehearsal(
         forecasts=tuple(
-            _forecast(offers[number], results, **sizes)
+            _forecast(offers[number], measure, [(all_[at], half[at]) for all_, half in results], **sizes)
             for number, results in scores.items()
             if len(results) == repetitions
+            for at, measure in enumerate(MEASURES[shown.target])
         ),
-        majority=float(np.mean([one.majority for one in done])),
-        boosted=tuple(one.boosted for one in done),
+        constant=_means([one.constant for one in done]),
+        without_noise=tuple(one.without_noise for one in done),
         simulated=not len(shown.labelled),
         failures=failures,
     )
@@ -284,15 +312,15 @@ def rehearse(
 class _Played:
     """What a repetition gave.
 
-    scores: (accuracy, accuracy less what half of the rows lose), by the number of the offer. students: who learned.
+    scores: (measures, measures with half of the rows), by the number of the offer. students: who learned.
     """
 
     repetition: int
-    scores: dict[int, tuple[float, float]]
+    scores: dict[int, tuple[Scores, Scores]]
     students: dict[int, str]
     failures: dict[tuple[float, str], str]
-    majority: float
-    boosted: float
+    constant: Scores
+    without_noise: Scores
     holdout: IntArray
     pool: int
 
@@ -323,12 +351,12 @@ class _Given:
                 scores={},
                 students=dict(students),
                 failures={},
-                majority=stage.majority,
-                boosted=stage.boosted,
+                constant=stage.constant,
+                without_noise=stage.without_noise,
                 holdout=stage.holdout,
                 pool=stage.scene.pool,
             )
-            gains: dict[str, float] = {}
+            gains: dict[str, Scores] = {}
             # The longest list of queries first: it begins with every shorter one.
             longest_first = sorted(range(len(self.offers)), key=lambda number: -_asked(self.offers[number]))
             for index, number in enumerate(longest_first):
@@ -350,6 +378,7 @@ class _Given:
             asked = asked_for(self.options, mechanism=mechanism, epsilon=epsilon)
             embedded = is_embedded(self.options.representation, self.shown.X)
             sizes: dict[str, Any] = {"units": self.records, "pool": pool, "classes": len(self.shown.classes)}
+            sizes["target"] = self.shown.target
             self.plans[mechanism, epsilon, pool] = make_plan(asked, **sizes, embedded=embedded)
         return self.plans[mechanism, epsilon, pool]
 
@@ -360,15 +389,15 @@ class _Given:
         plans: Callable[[int], Plan],
         noise: np.random.Generator,
         played: _Played,
-        gains: dict[str, float],
+        gains: dict[str, Scores],
     ) -> None:
         """Play an offer, and add what it gave. gains: what all of the rows give more than half of them."""
         mechanism = self.offers[number].mechanism
-        right, student = stage.accuracy(plans, rng=noise, student=played.students.get(number))
+        scores, student = stage.scores(plans, rng=noise, student=played.students.get(number))
         played.students[number] = student
         if mechanism not in gains:
-            gains[mechanism] = right - stage.of_half(plans, rng=noise, student=student)
-        played.scores[number] = right, float(np.clip(right - gains[mechanism], 0, 1))
+            gains[mechanism] = tuple(np.subtract(scores, stage.of_half(plans, rng=noise, student=student)).tolist())
+        played.scores[number] = scores, tuple(np.subtract(scores, gains[mechanism]).tolist())
 
 
 def _enough_rows(shown: PublicRows) -> IntArray:
@@ -381,9 +410,15 @@ def _enough_rows(shown: PublicRows) -> IntArray:
     return rows
 
 
-def _forecast(offer: Offer, scores: list[tuple[float, float]], **sizes: Any) -> Forecast:
-    accuracies, halved = zip(*scores, strict=True)
-    return Forecast(epsilon=offer.epsilon, mechanism=offer.mechanism, accuracies=accuracies, halved=halved, **sizes)
+def _forecast(offer: Offer, measure: str, results: list[tuple[float, float]], **sizes: Any) -> Forecast:
+    scores, halved = zip(*results, strict=True)
+    halved = tuple(np.clip(halved, *bounds_of(measure)).tolist())
+    of: Any = {"epsilon": offer.epsilon, "mechanism": offer.mechanism, "measure": measure}
+    return Forecast(**of, scores=scores, halved=halved, **sizes)
+
+
+def _means(scores: Sequence[Scores]) -> Scores:
+    return tuple(np.mean(scores, axis=0).tolist())
 
 
 def _asked(offer: Offer) -> int:
@@ -402,14 +437,36 @@ def _split(places: IntArray, repetition: int, *, seed: int) -> tuple[IntArray, I
     return holdout, rest[:players], rest[players:]
 
 
-def _boosted(seen: Any, y: IntArray, test: Any, right: IntArray, *, seed: int) -> float:
-    """Accuracy of gradient boosting without noise on features of rows; of a single class, that class."""
-    if len(np.unique(y)) < 2:
-        return float(np.mean(right == y[0]))
+def _scores(shown: PublicRows, right: NDArray[Any], said: Any, likely: Any = None) -> Scores:
+    """The measures of what a model says. said: classes, values or labels; likely: probabilities of labels."""
+    if shown.target == "classes":
+        return (float(np.mean(said == right)),)
+    if shown.target == "quantity":
+        of_values = measures_of_quantity(said, right)
+        return of_values.r2 or 0.0, of_values.mean_absolute_error
+    of_labels = measures_of_labels(likely, said, right, shown.classes)
+    return of_labels.macro_f1, of_labels.micro_f1, 0.5 if of_labels.auc is None else of_labels.auc
+
+
+def _constant(shown: PublicRows, y: NDArray[Any], rows: int) -> tuple[Any, Any]:
+    """(what is said, probabilities of labels), the same for every row. y: of the rows that play the private side."""
+    if shown.target == "classes":
+        return np.bincount(y).argmax(), None
+    same = np.repeat(y.mean(axis=0, keepdims=True), rows, axis=0)
+    return (same, None) if shown.target == "quantity" else (np.rint(same), same)
+
+
+def _without_noise(shown: PublicRows, seen: Any, y: NDArray[Any], test: Any, *, seed: int) -> tuple[Any, Any]:
+    """The same of a model (`WITHOUT_NOISE`) that learns from features; of a single class, that class."""
     # As many rows in a leaf as scikit-learn's 20, but so few where rows are few that trees may split at all.
     least = min(20, max(2, len(y) // 20))
-    model = HistGradientBoostingClassifier(max_iter=60, min_samples_leaf=least, random_state=seed)
-    return float(np.mean(model.fit(seen, y).predict(test) == right))
+    if shown.target == "classes" and len(np.unique(y)) < 2:
+        return y[0], None
+    if shown.target == "classes":
+        model = HistGradientBoostingClassifier(max_iter=60, min_samples_leaf=least, random_state=seed)
+        return model.fit(seen, y).predict(test), None
+    said = RandomForestRegressor(min_samples_leaf=2, max_features=1 / 3, random_state=seed).fit(seen, y).predict(test)
+    return (said, None) if shown.target == "quantity" else (said >= thresholds_of(said, y.mean(axis=0)), said)
 
 
 _DIRECTIONS = 40

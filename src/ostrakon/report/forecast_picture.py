@@ -9,18 +9,18 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from ostrakon.forecast.interval import CONFIDENCE
+from ostrakon.forecast.interval import ACCURACY, CONFIDENCE
 from ostrakon.forecast.offers import neighbours
 from ostrakon.forecast.outlook import Outlook
 from ostrakon.report.forecast_table import odds_in_words
 from ostrakon.validation import InvalidInput
 
-ACCURACY, ATTACKER = "accuracy.png", "attacker.png"
+ATTACKER = "attacker.png"
 _COLOURS = ("#1b7f5c", "#1b3a5c", "#d98e04", "#7a5195", "#8b929c")
 
 
 def save_pictures(outlook: Outlook, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write `accuracy.png` (where there is a forecast) and `attacker.png` (where odds are known) into `folder`.
+    """Write `accuracy.png` (`R2.png`, `macro_F1.png`) where there is a forecast, `attacker.png` where odds are known.
 
     Errors: `InvalidInput` where it cannot be written.
     """
@@ -29,7 +29,7 @@ def save_pictures(outlook: Outlook, folder: str | os.PathLike[str]) -> list[Path
     try:
         target.mkdir(parents=True, exist_ok=True)
         if outlook.rehearsal is not None and outlook.rehearsal.forecasts:
-            drawn.append(_saved(_accuracy, outlook, target / ACCURACY))
+            drawn.append(_saved(_accuracy, outlook, target / f"{outlook.measures[0].replace(' ', '_')}.png"))
         if any(offer.odds is not None for offer in outlook.offers):
             drawn.append(_saved(_attacker, outlook, target / ATTACKER))
     except OSError as error:
@@ -50,25 +50,29 @@ def _saved(draw: Callable[[Axes, Outlook], None], outlook: Outlook, path: Path) 
 def _accuracy(axes: Axes, outlook: Outlook) -> None:
     played = outlook.rehearsal
     assert played is not None
+    measure = outlook.measures[0]
+    times, percent = (100, ", %") if measure == ACCURACY else (1, "")
     names = list(dict.fromkeys(one.mechanism for one in played.forecasts))
     for name, colour in zip(names, _COLOURS * len(names), strict=False):
-        line = sorted((one for one in played.forecasts if one.mechanism == name), key=lambda one: one.epsilon)
+        same = (one for one in played.forecasts if (one.mechanism, one.measure) == (name, measure))
+        line = sorted(same, key=lambda one: one.epsilon)
         epsilons = [one.epsilon for one in line]
         lost = [played.lost(one) for one in line] if played.simulated else []
-        middle = [mean for mean, _, _ in lost] or [one.accuracy for one in line]
+        middle = [mean for mean, _, _ in lost] or [one.mean for one in line]
         ends = [ends for _, *ends in lost] or [one.interval() for one in line]
         axes.fill_between(
-            epsilons, [100 * low for low, _ in ends], [100 * high for _, high in ends], color=colour, alpha=0.15
+            epsilons, [times * low for low, _ in ends], [times * high for _, high in ends], color=colour, alpha=0.15
         )
-        axes.plot(epsilons, [100 * point for point in middle], "o-", color=colour, label=name)
+        axes.plot(epsilons, [times * point for point in middle], "o-", color=colour, label=name)
     if not played.simulated:
-        dashed: Any = {"color": "#333333", "linestyle": "--", "linewidth": 1, "label": "no privacy (boosting)"}
-        axes.axhline(100 * played.not_private, **dashed)
-        axes.axhline(100 * played.majority, color="#8b929c", linestyle=":", linewidth=1.5, label="most frequent class")
+        dashed: Any = {"color": "#333333", "linestyle": "--", "linewidth": 1, "label": "no privacy"}
+        axes.axhline(times * played.not_private[0], **dashed)
+        axes.axhline(times * played.constant[0], color="#8b929c", linestyle=":", linewidth=1.5, label="always the same")
     _epsilon_axis(axes, outlook)
-    axes.set_ylabel("points below boosting without noise" if played.simulated else "accuracy of the student, %")
+    axes.set_ylabel("points below boosting without noise" if played.simulated else f"{measure} of the student{percent}")
     what = "with simulated labels: the public rows have none" if played.simulated else "rehearsed on public rows"
-    band = f"least to most of {len(played.boosted)} simulations" if played.simulated else f"one run, {CONFIDENCE:.0%}"
+    simulations = f"least to most of {len(played.without_noise)} simulations"
+    band = simulations if played.simulated else f"one run, {CONFIDENCE:.0%}"
     axes.set_title(
         f"What an epsilon would buy, {what}\n{outlook.records:,} records; band: {band}",
         loc="left",

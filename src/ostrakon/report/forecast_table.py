@@ -6,13 +6,19 @@ from collections.abc import Iterable
 from rich.markup import escape
 from rich.table import Table
 
-from ostrakon.forecast.interval import CONFIDENCE
+from ostrakon.forecast.interval import ACCURACY, CONFIDENCE, shown
 from ostrakon.forecast.offers import Offer, neighbours
 from ostrakon.forecast.outlook import Outlook
-from ostrakon.forecast.rehearsal import Rehearsal
+from ostrakon.forecast.rehearsal import WITHOUT_NOISE, Rehearsal
 from ostrakon.mechanisms.registry import find
 from ostrakon.report.table import pairs_table
 from ostrakon.statements.statement import round_up
+
+_ALWAYS = {
+    "classes": "always the most frequent class",
+    "quantity": "always the mean",
+    "labels": "always the same answer on each label",
+}
 
 
 def outlook_table(outlook: Outlook) -> Table:
@@ -37,8 +43,8 @@ def outlook_sentences(outlook: Outlook) -> list[str]:
     return [*refused, *([of_labels] if trained else []), *odds_sentences(outlook.offers)]
 
 
-def accuracy_table(rehearsal: Rehearsal) -> Table:
-    """One row for each plan that was rehearsed: the accuracy forecast, and the interval of one run's.
+def accuracy_table(outlook: Outlook, rehearsal: Rehearsal) -> Table:
+    """One row for each plan that was rehearsed: the accuracy or other measures, and the interval of one run's.
 
     With simulated labels: the points of accuracy below boosting without noise, and their range.
     """
@@ -47,18 +53,18 @@ def accuracy_table(rehearsal: Rehearsal) -> Table:
     table.add_column("mechanism", no_wrap=True)
     if rehearsal.simulated:
         table.add_column("points below boosting without noise", justify="right")
-        table.add_column(f"least to most of {len(rehearsal.boosted)} simulations", justify="right")
-    else:
-        table.add_column("accuracy", justify="right")
-        table.add_column(f"one run in {CONFIDENCE:.0%} of cases", justify="right")
-    for one in rehearsal.forecasts:
+        table.add_column(f"least to most of {len(rehearsal.without_noise)} simulations", justify="right")
+    for measure in () if rehearsal.simulated else outlook.measures:
+        table.add_column(f"{measure}\n(one run in {CONFIDENCE:.0%} of cases)", justify="right")
+    for offer in outlook.offers:
+        forecasts = rehearsal.of(offer)
+        if not forecasts:
+            continue
+        said = [one.in_words() for one in forecasts]
         if rehearsal.simulated:
-            mean, least, most = (100 * points for points in rehearsal.lost(one))
+            mean, least, most = (100 * points for points in rehearsal.lost(forecasts[0]))
             said = f"{mean:.1f}", f"{least:.1f} to {most:.1f}"
-        else:
-            low, high = one.interval()
-            said = f"{one.accuracy:.1%}", f"{low:.0%} to {high:.0%}"
-        table.add_row(f"{one.epsilon:g}", one.mechanism, *said)
+        table.add_row(f"{offer.epsilon:g}", offer.mechanism, *said)
     return table
 
 
@@ -68,13 +74,21 @@ def accuracy_sentences(outlook: Outlook) -> list[str]:
     if played is None:
         return [outlook.basis]
     refusals = _at_epsilons("Not forecast", [(*asked, why) for asked, why in played.failures.items()])
+    always, unlearned = (
+        ", ".join(_scored(measure, score) for measure, score in zip(outlook.measures, scores, strict=True))
+        for scores in (played.constant, played.not_private)
+    )
     compared = (
-        f"For comparison: always the most frequent class {played.majority:.1%}; gradient boosting on the same rows "
-        f"without any noise {played.not_private:.1%}."
+        f"For comparison: {_ALWAYS[outlook.target]}: {always}; {WITHOUT_NOISE[outlook.target]} on the same rows "
+        f"without any noise: {unlearned}."
     )
     if played.simulated:
         return [*refusals, outlook.basis]
     return [*refusals, outlook.basis, compared, *([] if outlook.least is None else [outlook.least.sentence])]
+
+
+def _scored(measure: str, score: float) -> str:
+    return shown(measure, score) if measure == ACCURACY else f"{measure} {shown(measure, score)}"
 
 
 def _at_epsilons(what: str, reasons: Iterable[tuple[float, str, str | None]]) -> list[str]:
