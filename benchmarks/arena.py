@@ -51,7 +51,7 @@ from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.steps import run_steps
-from ostrakon.run.storage import InMemory
+from ostrakon.run.storage import Storage
 from ostrakon.validation import InvalidInput
 from tables import OWN
 from tables import read as read_table
@@ -144,7 +144,7 @@ def ours(held: Contest, epsilon: float, neighbours: str, delta: float, seed: int
         y_test=held.y_test,
     )
     asked = Options(epsilon=epsilon, delta=delta, neighbours=neighbours, seed=seed, representation=held.representation)
-    done = run_steps(task, asked, InMemory(), rng=np.random.default_rng([seed, round(1000 * epsilon)]))
+    done = run_steps(task, asked, Storage(), rng=np.random.default_rng([seed, round(1000 * epsilon)]))
     likely = np.zeros((len(held.y_test), held.classes))
     likely[:, [int(label) for label in done.student.classes_]] = done.student.predict_proba(held.X_test)
     return likely, done.student_name

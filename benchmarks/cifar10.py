@@ -39,7 +39,7 @@ from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.stages.votes import Kept
 from ostrakon.run.steps import run_steps
-from ostrakon.run.storage import InMemory
+from ostrakon.run.storage import Storage
 from ostrakon.teachers.one_teacher import fingerprint_of
 
 RESULTS = Path(__file__).parent / "results" / "cifar10.csv"
@@ -74,7 +74,7 @@ class Remembered(Representation):
         super().__setstate__(state)
 
 
-class Shared(InMemory):
+class Shared(Storage):
     """A run in memory whose representation, and what it makes of the private images, are kept for other epsilons."""
 
     def __init__(self, folder: Path, name: str) -> None:

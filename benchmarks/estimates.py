@@ -33,7 +33,7 @@ from ostrakon.accounting.estimates import Recall
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.noise_log import MemoryLog
+from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.estimates import judged
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.learning import Learning
@@ -158,7 +158,7 @@ def on_table(name: str, data: Path, seed: int, epsilon: float) -> Iterator[str]:
     votes, _ = collect(plan, private, view, queries, Options(seed=seed))
     learning = Learning(X_public=split.X_public, view=view, seed=seed)
     noise = np.random.default_rng(seed)
-    answers = answer_queries(plan, votes, queries=queries, learning=learning, log=MemoryLog(), rng=noise)
+    answers = answer_queries(plan, votes, queries=queries, learning=learning, log=Log(), rng=noise)
     seen, labels = np.asarray(view.transform(split.X), float), [str(label) for label in range(split.classes)]
     for objective in ("accuracy", "balanced"):
         asked = replace(learning, objective=objective)

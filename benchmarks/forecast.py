@@ -39,13 +39,13 @@ from ostrakon.options.options import AUTO, Options
 from ostrakon.planning.defaults import DEFAULT_MECHANISM
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.noise_log import MemoryLog
+from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.student import answer_queries, fit_student
 from ostrakon.run.stages.votes import collect, queries_of
 from ostrakon.run.steps import run_steps
-from ostrakon.run.storage import InMemory
+from ostrakon.run.storage import Storage
 from ostrakon.validation import InvalidInput
 from tables import RESULTS, Split, read
 
@@ -76,7 +76,7 @@ def realized(split: Split, offers: Any, options: Options) -> dict[float, float]:
         plan, noise = offer.plan, np.random.default_rng([options.seed, round(100 * offer.epsilon), 17])
         queries = queries_of(view, plan.queries, strategy="representatives", seed=options.seed)
         votes, _ = collect(plan, private, view, queries, options)
-        answers = answer_queries(plan, votes, queries=queries, learning=learning, log=MemoryLog(), rng=noise)
+        answers = answer_queries(plan, votes, queries=queries, learning=learning, log=Log(), rng=noise)
         student = fit_student(learning, plan, answers, queries).student
         found[offer.epsilon] = float(np.mean(student.predict(test) == split.y_test))
     return found
@@ -140,7 +140,7 @@ def other_rows(name: str, data: Path, seed: int, epsilons: list[float]) -> list[
     for offer in offers:
         task = Task(private=known, classes=shown.classes, read_by=read_by, **parts)
         noise = np.random.default_rng([seed, round(100 * offer.epsilon), 17])
-        done = run_steps(task, replace(options, epsilon=offer.epsilon), InMemory(), rng=noise).measures
+        done = run_steps(task, replace(options, epsilon=offer.epsilon), Storage(), rng=noise).measures
         for one in rehearsal.of(offer):
             (low, high), right = one.interval(), getattr(done, one.measure.lower().replace(" ", "_"))
             same = {"table": name, "seed": seed, "epsilon": offer.epsilon, "measure": one.measure}

@@ -33,7 +33,7 @@ from ostrakon.options.options import Options
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_protection
 from ostrakon.run.steps import run_steps
-from ostrakon.run.storage import InMemory
+from ostrakon.run.storage import Storage
 
 RESULTS = Path(__file__).parent / "results" / "label_privacy.csv"
 COLUMNS = [
@@ -43,7 +43,7 @@ COLUMNS = [
 DELTA = 1e-5
 
 
-class Shared(InMemory):
+class Shared(Storage):
     """A run in memory whose representation is kept in a folder, for other epsilons on the same data."""
 
     def __init__(self, folder: Path, name: str) -> None:

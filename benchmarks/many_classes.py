@@ -18,7 +18,7 @@ from ostrakon.data.datasets import glyphs
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.noise_log import MemoryLog
+from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.student import answer_queries, fit_student
@@ -50,7 +50,7 @@ def main() -> None:
     for name in ("auto", *given.students):
         learning = Learning(X_public=data.X_public, view=view, student=name, seed=given.seed)
         rng = np.random.default_rng(given.seed)
-        answers = answer_queries(plan, votes, queries=queries, learning=learning, log=MemoryLog(), rng=rng)
+        answers = answer_queries(plan, votes, queries=queries, learning=learning, log=Log(), rng=rng)
         if name == "auto":
             assert answers.counts is not None
             right = np.mean(answers.counts.argmax(axis=1) == data.y_public[queries])

@@ -36,7 +36,7 @@ from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import task_from_dataset
-from ostrakon.run.noise_log import MemoryLog
+from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.queries import ask
 from ostrakon.run.stages.votes import collect, queries_of
@@ -93,7 +93,7 @@ def teachers(share: float, *, runs: int) -> None:
     quiet = replace(plan, mechanism=replace(plan.mechanism, sigma2=share * plan.mechanism.parameters()["sigma2"]))
 
     def aggregate(votes: Votes, rng: np.random.Generator) -> Any:
-        return ask(quiet, votes, log=MemoryLog(), rng=rng, interim_scores=None).labels  # pyright: ignore
+        return ask(quiet, votes, log=Log(), rng=rng, interim_scores=None).labels  # pyright: ignore
 
     found = audit(
         aggregate, neighbours=pair, claimed=plan.bound.epsilon, delta=DELTA, samples=runs, rng=np.random.default_rng(1)

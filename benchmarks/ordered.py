@@ -32,7 +32,7 @@ from ostrakon.mechanisms.registry import register
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.noise_log import MemoryLog
+from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.student import answer_queries, fit_student
@@ -135,7 +135,7 @@ def of_teachers(name: str, asked: argparse.Namespace, epsilon: float) -> Any:
             votes, _ = collect(plan, rows, view, queries, options)
             learning = Learning(X_public=X.iloc[public], view=view, seed=seed, objective="ordered")
             noise = np.random.default_rng([seed, round(1000 * epsilon)])
-            answers = answer_queries(plan, votes, queries=queries, learning=learning, log=MemoryLog(), rng=noise)
+            answers = answer_queries(plan, votes, queries=queries, learning=learning, log=Log(), rng=noise)
             student = fit_student(learning, plan, answers, queries).student
             said = np.asarray(student.predict(np.asarray(view.transform(X.iloc[test]), np.float64)))
             answered = answers.labels >= 0

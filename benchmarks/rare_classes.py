@@ -34,7 +34,7 @@ from ostrakon.options.options import OBJECTIVES, ORDERED, Options
 from ostrakon.planning.defaults import default_delta
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.noise_log import MemoryLog
+from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.student import answer_queries, fit_student
@@ -85,7 +85,7 @@ def ours(
     votes, _ = collect(plan, Rows(X=split.X, y=split.y.astype(np.int64)), view, queries, Options(seed=seed))
     learning = Learning(X_public=split.X_public, view=view, seed=seed)
     noise = np.random.default_rng([seed, round(1000 * epsilon)])
-    answers = answer_queries(plan, votes, queries=queries, learning=learning, log=MemoryLog(), rng=noise)
+    answers = answer_queries(plan, votes, queries=queries, learning=learning, log=Log(), rng=noise)
     found: dict[str, tuple[str, Any, Any]] = {}
     for objective in OBJECTIVES:
         selection = fit_student(replace(learning, objective=objective), plan, answers, queries)

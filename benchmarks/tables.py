@@ -34,7 +34,7 @@ from ostrakon.data.datasets import adult
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.noise_log import MemoryLog
+from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.student import answer_queries, fit_student
@@ -104,7 +104,7 @@ def runs(split: Split, seed: int, epsilons: list[float], done: set[tuple[float, 
             plan = make_plan(Options(epsilon=epsilon, mechanism="bounded-gnmax"), **sizes)
             queries = queries_of(view, plan.queries, strategy="representatives", seed=seed)
             votes, _ = collect(plan, private, view, queries, Options(seed=seed))
-            answers = answer_queries(plan, votes, queries=queries, learning=learning, log=MemoryLog(), rng=noise)
+            answers = answer_queries(plan, votes, queries=queries, learning=learning, log=Log(), rng=noise)
             selection = fit_student(learning, plan, answers, queries)
             sigma = plan.mechanism.parameters()["sigma2"]
             yield epsilon, DEFAULT, plan.queries, sigma, right(selection.student), selection.chosen.name
@@ -119,7 +119,7 @@ def runs(split: Split, seed: int, epsilons: list[float], done: set[tuple[float, 
             plan = make_plan(Options(epsilon=epsilon, mechanism="confident-gnmax"), **sizes)
             queries = queries_of(view, plan.queries, strategy="representatives", seed=seed)
             votes, _ = collect(plan, private, view, queries, Options(seed=seed, jobs=1))
-            answers = answer_queries(plan, votes, queries=queries, learning=learning, log=MemoryLog(), rng=noise)
+            answers = answer_queries(plan, votes, queries=queries, learning=learning, log=Log(), rng=noise)
             student = fit_student(learning, plan, answers, queries).student
             yield epsilon, TEACHERS, plan.queries, plan.mechanism.parameters()["sigma2"], right(student), ""
         except InvalidInput as refusal:

@@ -21,7 +21,7 @@ from ostrakon.options.options import Options
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.steps import run_steps
-from ostrakon.run.storage import InMemory
+from ostrakon.run.storage import Storage
 from ostrakon.validation import InvalidInput
 from tables import OWN, read
 
@@ -43,7 +43,7 @@ def run(name: str, data: Path, seed: int, epsilon: float, way: str) -> list[obje
     options = Options(epsilon=epsilon, seed=seed, **WAYS[way])
     line: list[object] = [name, seed, f"{epsilon:g}", way]
     try:
-        done = run_steps(task, options, InMemory(), rng=np.random.default_rng([seed, round(100 * epsilon)]))
+        done = run_steps(task, options, Storage(), rng=np.random.default_rng([seed, round(100 * epsilon)]))
     except InvalidInput as refusal:
         return [*line, "", "", f"refused: {str(refusal)[:60]}", "", ""]
     assert done.plan.mechanism.name == way

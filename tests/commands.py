@@ -1,7 +1,5 @@
 """The command line as a process of its own, as users start it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

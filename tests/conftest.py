@@ -1,7 +1,5 @@
 """Where the real data of the tests lies, and where their noise comes from."""
 
-from __future__ import annotations
-
 import os
 import random
 import secrets

@@ -1,7 +1,5 @@
 """An S3 server on this machine, with an empty bucket named hospital."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A Python that has NumPy and onnxruntime (or torch) and nothing else: no ostrakon, no pandas, no scikit-learn."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import pickle

@@ -1,7 +1,5 @@
 """What is said of the package in several files is said once: versions, dependencies, pinned versions, checks."""
 
-from __future__ import annotations
-
 import doctest
 import re
 import runpy

@@ -1,7 +1,5 @@
 """The documents name nothing that is not there, and no public name goes without a docstring that says enough."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import re

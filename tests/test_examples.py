@@ -1,7 +1,5 @@
 """Every example runs as it stands, in a process of its own, and its own assertions hold."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

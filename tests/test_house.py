@@ -1,7 +1,5 @@
 """Rules for the code that neither the linter nor the import rules check."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib

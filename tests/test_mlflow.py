@@ -1,7 +1,5 @@
 """Logging to MLflow: what the statement says, what a run adds, and a student that needs no ostrakon."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Checks of numbers: what passes, as what type, and the one sentence for what does not."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 from fractions import Fraction

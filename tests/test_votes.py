@@ -1,7 +1,5 @@
 """Votes: what they take, what they refuse, and that nothing of them is written, changed or printed by accident."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np

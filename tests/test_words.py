@@ -1,7 +1,5 @@
 """Documents and messages use standard English: phrases that readers did not understand are kept out."""
 
-from __future__ import annotations
-
 import ast
 import io
 import re

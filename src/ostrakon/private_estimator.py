@@ -36,7 +36,7 @@ from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_described, of_protection
 from ostrakon.run.spending import note_failure, note_fit, note_search, remember
 from ostrakon.run.steps import FinishedRun, run_steps
-from ostrakon.run.storage import InMemory
+from ostrakon.run.storage import Storage
 from ostrakon.statements.repeated import WITHDRAWN
 from ostrakon.statements.statement import PROTECTS
 from ostrakon.validation import InvalidInput
@@ -58,7 +58,7 @@ class PrivateEstimator(BaseEstimator):
             refuse_column_of_users(task.private.X, task.private.users)
         if task.domain is None:
             warn_of_text(task.X_public, getattr(self, "representation", AUTO))
-        memory = InMemory()
+        memory = Storage()
         try:
             # The learners pass weights to each other, so the caller's metadata routing does not apply to them.
             with config_context(enable_metadata_routing=False):
@@ -124,7 +124,7 @@ class PrivateEstimator(BaseEstimator):
             own |= {"kinds": dict(columns.kinds), "understood": understood}
         return given, own
 
-    def _store(self, finished: FinishedRun, memory: InMemory) -> None:
+    def _store(self, finished: FinishedRun, memory: Storage) -> None:
         self.votes_, self.teachers_ = memory.cast, memory.teachers
         self.queries_ = finished.queries
         self.answers_, self.counts_ = finished.answers.labels, finished.answers.counts

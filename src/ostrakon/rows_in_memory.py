@@ -190,10 +190,7 @@ def _same(column: pd.Series, users: Any) -> bool:
 
 
 def _remarks(private: Any, public: Any, *, used: set[str] | None, users: Any) -> list[str]:
-    """Sentences on private columns that look like identifiers, or have values far beyond the public range.
-
-    used: the columns that are learned from; None for all.
-    """
+    """Sentences on columns that look like identifiers or leave the public range. used: learned from; None: all."""
     outside, owners = outside_memory(private, public), list[str]()
     if users is None and hasattr(private, "iloc") and hasattr(public, "iloc"):
         columns = {str(name): private[name] for name in private.columns}

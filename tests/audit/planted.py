@@ -1,7 +1,5 @@
 """Planted bugs: mechanisms as they should be, and samplers that are wrong in one respect each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace

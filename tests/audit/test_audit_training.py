@@ -1,7 +1,5 @@
 """Audits of trainers: sound ones are refuted at most as often as stated, wrong ones are refuted."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

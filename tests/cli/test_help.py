@@ -1,7 +1,5 @@
 """Help texts: what is written in the code is what is shown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

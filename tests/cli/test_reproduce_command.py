@@ -1,7 +1,5 @@
 """`ostrakon reproduce`: tables for people, one JSON object for programs, one sentence where the votes are missing."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a file of votes holds can be said on the command line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

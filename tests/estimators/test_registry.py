@@ -1,7 +1,5 @@
 """Estimators by name: short ones, import paths, and what is no classifier."""
 
-from __future__ import annotations
-
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier

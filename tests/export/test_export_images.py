@@ -1,7 +1,5 @@
 """A released student of images says the same to whoever has NumPy and onnxruntime, or torch."""
 
-from __future__ import annotations
-
 import json
 from importlib.util import find_spec
 

@@ -1,7 +1,5 @@
 """A released student of tables says the same to whoever has NumPy and onnxruntime, on 1,000 odd rows."""
 
-from __future__ import annotations
-
 import datetime
 from importlib.util import find_spec
 

@@ -1,7 +1,5 @@
 """What leaves as the student: which files, which labels, and what is refused."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

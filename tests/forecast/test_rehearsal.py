@@ -17,7 +17,7 @@ from ostrakon.options.options import Options
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.steps import run_steps
-from ostrakon.run.storage import InMemory
+from ostrakon.run.storage import Storage
 from ostrakon.teachers import parallel
 from ostrakon.validation import InvalidInput
 
@@ -54,7 +54,7 @@ def test_the_forecast_holds_what_runs_give_and_without_the_noise_it_would_not():
         task = Task(private=Rows(X=X, y=y), classes=(0, 1), X_public=public.X, X_test=X_test, y_test=y_test)
         noise = np.random.default_rng([seed, 3])
         options = Options(student="logistic", seed=seed, epsilon=0.12)
-        found = run_steps(task, options, InMemory(), rng=noise).accuracy
+        found = run_steps(task, options, Storage(), rng=noise).accuracy
         assert found is not None
         realized.append(found)
     low, high = one.interval()
@@ -83,7 +83,7 @@ def measures_of_runs(read_by, public: np.ndarray, epsilon: float) -> np.ndarray:
         learned, classes = (RANGE.steps(y), ENDS) if read_by is RANGE else (y, SEVERAL.names)
         rows = {"private": Rows(X=X, y=learned), "X_public": public, "X_test": test[0], "y_test": test[1]}
         task = Task(**rows, classes=classes, read_by=read_by)
-        done = run_steps(task, Options(seed=seed, epsilon=epsilon), InMemory(), rng=np.random.default_rng([seed, 3]))
+        done = run_steps(task, Options(seed=seed, epsilon=epsilon), Storage(), rng=np.random.default_rng([seed, 3]))
         found = done.measures
         own = ("r2", "mean_absolute_error") if read_by is RANGE else ("macro_f1", "micro_f1", "auc")
         given.append([getattr(found, name) for name in own])

@@ -9,8 +9,6 @@ they are right (the oracles of `tests/accounting` decide that; goldens only noti
 The names of the numbers are this file's own. What the library calls them is said once, in `JSON_KEYS`.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import hashlib

@@ -1,7 +1,5 @@
 """Ledgers to test: an SQLite file, and a real PostgreSQL server where a package has brought one."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Iterator

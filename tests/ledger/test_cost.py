@@ -1,7 +1,5 @@
 """What a run spends: never below the truth, in every currency, and never a number that is none."""
 
-from __future__ import annotations
-
 import json
 import math
 import warnings

@@ -1,7 +1,5 @@
 """Caps fixed when an account is opened, against greedy analysts who choose every run by what they have seen."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

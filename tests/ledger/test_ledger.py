@@ -1,7 +1,5 @@
 """The ledger as its users see it, and what it refuses: other caps, other neighbours, tampered and older copies."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

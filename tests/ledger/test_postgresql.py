@@ -1,7 +1,5 @@
 """A ledger on a PostgreSQL server whose defaults are others, and whose transactions are broken off."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """Real processes on one ledger, racing, killed, on a full disk: no cap is passed and nothing that was spent is lost."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import resource

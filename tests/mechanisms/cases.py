@@ -1,7 +1,5 @@
 """Every mechanism with the votes on which its noise shows: a new mechanism joins the contract by a row here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

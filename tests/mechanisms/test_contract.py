@@ -1,7 +1,5 @@
 """What every mechanism promises; a mechanism passes by having a row in `cases.py`."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import pickle

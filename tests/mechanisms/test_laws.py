@@ -1,7 +1,5 @@
 """The outcome laws under Gaussian and Laplace noise, and the samplers, against independent references."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

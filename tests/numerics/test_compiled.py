@@ -1,7 +1,5 @@
 """Compiled code on disk is never older than its sources; interpreted it gives the same numbers."""
 
-from __future__ import annotations
-
 import math
 import os
 import subprocess

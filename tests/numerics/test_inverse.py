@@ -1,7 +1,5 @@
 """The inverse: never where the cost is above its limit, close to where it meets it, and closed to what is no number."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compiled scalar functions against arbitrary precision."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath as mp

@@ -1,7 +1,5 @@
 """Theorem 23, corrected and as printed, against the divergence of the two releases by quadrature."""
 
-from __future__ import annotations
-
 import json
 import pickle
 

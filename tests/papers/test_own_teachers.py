@@ -1,7 +1,5 @@
 """Figures and tables from votes of teachers of our own: every number against formulas written out here."""
 
-from __future__ import annotations
-
 import csv
 import math
 

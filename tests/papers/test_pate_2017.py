@@ -6,8 +6,6 @@ the 100 that the published index file names; 1,000 queries cost 7.40 at scale 20
 default. So each row is what the bound gives, with the printed figure beside it.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

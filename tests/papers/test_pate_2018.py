@@ -3,8 +3,6 @@
 `pate_2018_values.json` holds values of the authors' analysis code on 42 histograms of 2 to 150 classes.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Smooth sensitivity against brute force over all histograms of a ball, and against the algorithm step by step."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -4,8 +4,6 @@ The answers are a function of public numbers alone, so that whatever else differ
 private rows, or of the process that held them.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

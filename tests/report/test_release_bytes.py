@@ -4,8 +4,6 @@ But for the day on which the run was planned, which the first page names: SOURCE
 `test_release` sees that it is the only thing that changes with it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

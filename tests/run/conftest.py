@@ -1,7 +1,5 @@
 """A small task that trains in a second."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs

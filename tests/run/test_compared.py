@@ -1,7 +1,5 @@
 """Named students beside the default one, on released numbers: warnings where they are far worse, and only there."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

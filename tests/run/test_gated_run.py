@@ -14,7 +14,7 @@ from ostrakon.options.options import Options
 from ostrakon.planning import make_plan as planning
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import plan_from
-from ostrakon.run.noise_log import MemoryLog, NoiseLog
+from ostrakon.run.noise_log import Log, NoiseLog
 from ostrakon.run.pipeline import run
 from ostrakon.run.stages.queries import ask
 from ostrakon.validation import InvalidInput
@@ -59,7 +59,7 @@ def test_the_plan_is_made_without_any_vote(plan):
 
 @pytest.mark.slow
 def test_agreement_passes_and_all_queries_are_answered(plan):
-    passed = [asked(plan, AGREED, MemoryLog()) for _ in range(20)]
+    passed = [asked(plan, AGREED, Log()) for _ in range(20)]
     # Planned to pass with a probability of 0.95.
     assert sum(each.passed for each in passed) >= 13
     answers = next(each for each in passed if each.passed)
@@ -69,7 +69,7 @@ def test_agreement_passes_and_all_queries_are_answered(plan):
 
 @pytest.mark.slow
 def test_disagreement_is_refused_but_for_the_prefix(plan):
-    answers = asked(plan, SPLIT, MemoryLog())
+    answers = asked(plan, SPLIT, Log())
     assert not answers.passed
     assert (answers.labels[: plan.gate.prefix] >= 0).all()
     assert (answers.labels[plan.gate.prefix :] == -1).all()

@@ -1,7 +1,5 @@
 """Runs that protect labels alone: one label moves one vote of one teacher, and nothing claims more than that."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

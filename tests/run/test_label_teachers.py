@@ -19,7 +19,7 @@ from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import plan_from
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.noise_log import MemoryLog
+from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers, ask
@@ -216,7 +216,7 @@ def test_teachers_that_train_together_are_refused():
 def test_votes_on_more_queries_than_were_paid_are_refused():
     plan = make_plan(Options(teachers=20, queries=9), units=400, pool=40, classes=3, target="labels")
     with pytest.raises(InvalidInput, match="on the 27 queries that the plan pays for, got 9"):
-        ask(plan, Votes([[20, 0]] * 9), log=MemoryLog(), rng=np.random.default_rng(0), interim_scores=None)
+        ask(plan, Votes([[20, 0]] * 9), log=Log(), rng=np.random.default_rng(0), interim_scores=None)
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Pictures of any size, turned and transparent ones: read alike for every representation, each on its own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

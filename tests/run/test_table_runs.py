@@ -1,7 +1,5 @@
 """Tables on disk: split there, read shard by shard, and the same run as in memory."""
 
-from __future__ import annotations
-
 import shutil
 import stat
 from dataclasses import replace

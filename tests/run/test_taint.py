@@ -7,8 +7,6 @@ teacher, student and mechanism of the registries, and every kind of input, in Py
 line: one without a row fails.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path

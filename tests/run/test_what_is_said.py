@@ -1,7 +1,5 @@
 """What a fit says of itself: estimates beside the guarantee, warnings where little was learned, none of libraries."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A run with trained teachers that a service may take over."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """The estimated agreement with the private labels: unbiased, with intervals that cover, and not by being wide."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

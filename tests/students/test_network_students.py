@@ -1,7 +1,5 @@
 """Each network student learns from few labels, gains from the unlabelled rows, and follows its seed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

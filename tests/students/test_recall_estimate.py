@@ -1,7 +1,5 @@
 """Ranges of recall by class: they hold together in worlds made to break them, and not by saying nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Three owners with patients of their own, and a public pool."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

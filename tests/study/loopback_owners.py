@@ -1,7 +1,5 @@
 """Owners of a study who reach each other on the loopback."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

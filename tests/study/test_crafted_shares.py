@@ -1,7 +1,5 @@
 """Shares that somebody has made up: each is refused at once, in one sentence that names the file."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

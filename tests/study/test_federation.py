@@ -1,7 +1,5 @@
 """Studies on federated platforms, without a platform: what the machines send each other, and every refusal."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 

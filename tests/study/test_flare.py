@@ -1,7 +1,5 @@
 """A study as a job of NVIDIA FLARE, in its simulator: three sites in processes of their own."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

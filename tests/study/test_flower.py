@@ -1,7 +1,5 @@
 """A study as an app of Flower, in its simulation engine: three nodes in processes of their own."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """An ensemble of any classifier: each teacher sees its own rows alone, and is never trained twice."""
 
-from __future__ import annotations
-
 import errno
 import os
 import pickle

@@ -1,7 +1,5 @@
 """kill -9 and Ctrl-C at random moments: what is on the disk is always a run that can go on."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

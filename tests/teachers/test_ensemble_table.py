@@ -1,7 +1,5 @@
 """Teachers of a table on disk, read one shard at a time, are the teachers of the same table in memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Hundreds of networks as one program: the same teachers as one after another, each on its own rows alone."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -27,7 +27,7 @@ from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import Plan
 from ostrakon.progress import Report, reporting
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.noise_log import MemoryLog
+from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.selected import released_counts
@@ -144,7 +144,7 @@ class _Scene:
         view = dataclasses.replace(self.learning.view, representation=self.as_it_is)
         # Split by place: by content, all draws of a row would be one teacher's.
         votes, _ = collect(plan, Rows(X=self.rows, y=self.labels, fixed=True), view, queries, self.options)
-        answers = answer_queries(plan, votes, queries=queries, learning=self.learning, log=MemoryLog(), rng=rng)
+        answers = answer_queries(plan, votes, queries=queries, learning=self.learning, log=Log(), rng=rng)
         moments = answers.moments is not None
         sizes = {"classes": plan.classes, "queries": plan.queries}
         counted = plan.target == "classes" and answers.counts is not None

@@ -165,11 +165,7 @@ class Store:
 
 
 def _make_files(head: Head, beside: Path, where: str, *, identity: str, key: bytes, last: Last) -> None:
-    """Write the head and the key of a new ledger before its database.
-
-    The head comes first. If the process is killed in between, there is never a key without a head, and the next
-    process starts again.
-    """
+    """Write head and key of a new ledger before its database: the head first, so that no key is without a head."""
     if beside.exists():
         if not head.path.exists():
             raise Tampered(f"{beside} is of a ledger that is gone from {where}; restore it, or choose another.")
@@ -195,10 +191,7 @@ def _key_from(beside: Path | None, stored: str | None) -> bytes:
 
 
 def _is_retryable(error: exc.SQLAlchemyError) -> bool:
-    """Whether the transaction ended by something that need not happen again: other transactions, a lost connection.
-
-    Another try is safe even after a commit: every call of a ledger finds what it has written before.
-    """
+    """Whether the transaction may be tried again; even after a commit, every call finds what it has written before."""
     if not isinstance(error, exc.DBAPIError):
         return False
     return error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _RETRYABLE

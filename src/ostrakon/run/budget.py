@@ -249,10 +249,7 @@ def _of_consent(account: Account, level: str = "") -> str:
 def _level_budgets(
     ledger: Ledger, account: Account, plan: Plan, consent: Consent, *, of: dict[str, Any], receipts: Receipts
 ) -> tuple[LevelBudget, ...]:
-    """The reservations of all levels but the highest one; their accounts are opened with the first run.
-
-    The cap of a level is that of the account, in proportion to the epsilons that the levels allow.
-    """
+    """The reservations of all levels but the highest; caps in proportion to the epsilons that the levels allow."""
     from ostrakon.ledger.cost import Cost
     from ostrakon.ledger.filter import Filter
 

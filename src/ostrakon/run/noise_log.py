@@ -68,8 +68,8 @@ Drawable = Mechanism | OneDraw
 """What the log draws."""
 
 
-class Log(Protocol):
-    """Where drawn answers are kept: on the disk for a run, in memory for an estimator."""
+class Log:
+    """Draws, and stores nothing: for one process that either finishes or publishes nothing."""
 
     def draw(
         self,
@@ -81,30 +81,10 @@ class Log(Protocol):
         max_answers: int | None = None,
     ) -> tuple[IntArray, bool]:
         """(what `mechanism.sample` gave, one row per query; whether its noise came from a cryptographic source)."""
-        ...
-
-    def keep(self, name: str, make: Callable[[], FloatArray]) -> FloatArray:
-        """The public array of that name (scores that a later draw depends on): made once, then the same for ever."""
-        ...
-
-
-class MemoryLog:
-    """Draws and keeps nothing: for one process that either finishes or publishes nothing."""
-
-    def draw(
-        self,
-        name: str,
-        votes: VotesOrSums,
-        mechanism: Drawable,
-        rng: np.random.Generator,
-        *,
-        max_answers: int | None = None,
-    ) -> tuple[IntArray, bool]:
-        """See `Log.draw`."""
         return sample_capped(votes, mechanism, rng, max_answers=max_answers), is_private(rng)
 
     def keep(self, name: str, make: Callable[[], FloatArray]) -> FloatArray:
-        """See `Log.keep`."""
+        """The public array of that name (scores that a later draw depends on): made once, then the same for ever."""
         return make()
 
 
@@ -120,7 +100,7 @@ class Marks(Protocol):
         ...
 
 
-class NoiseLog:
+class NoiseLog(Log):
     """Draws once per name and remembers on the disk, in `folder` (inside `private/`), or in object storage.
 
     marks: where it is noted that something was drawn (see `ostrakon.run.folder.RunFolder.marks`).

@@ -39,10 +39,7 @@ class EveryFitSpends(UserWarning):
 
 
 def _may_share(one: NDArray[np.uint64] | None, other: NDArray[np.uint64] | None) -> bool:
-    """Whether two fits may be on records of the same people, given by marks of their users (None: not named).
-
-    Rows say nothing: a fitted step, a part of the columns, or both, make other rows of the same records.
-    """
+    """Whether two fits may be on the same people, by marks of their users (None: not named); rows do not tell."""
     return one is None or other is None or bool(np.isin(one, other).any())
 
 

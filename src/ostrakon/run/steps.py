@@ -144,6 +144,7 @@ class RunContext:
     say: Say
     engine: str
     budget: Budget | None = None
+    compared: list[float] = dataclasses.field(default_factory=list[float])
 
     @cached_property
     def log(self) -> Log:
@@ -304,7 +305,8 @@ def count_errors(
             estimates = Estimates.chosen(selection, learning, folder)
             return collect_errors(plan, context.task.private, estimates, context.options, **given)
 
-    errors = context.storage.errors(plan, estimates_compared(selection, learning, queries), collected)
+    context.compared = estimates_compared(selection, learning, queries)
+    errors = context.storage.errors(plan, context.compared, collected)
     answers = draw_errors(plan, answers, errors, log=context.log, rng=context.rng)
     if context.budget is not None:
         context.budget.settle(answers)
@@ -319,7 +321,7 @@ def finish(
     form = RowForm.of(task.X_public, kinds={**(task.kinds or {}), **view.texts}, names=task.names)
     recipe = recipe_of(plan, task, context.options, view)
     if recipe is not None and answers.errors is not None:
-        recipe["estimates"] = estimates_compared(selection, learning, queries)
+        recipe["estimates"] = context.compared
     released = released_student(
         plan,
         selection,

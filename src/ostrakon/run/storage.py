@@ -5,7 +5,7 @@ import io
 import json
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import joblib
 import numpy as np
@@ -16,10 +16,10 @@ from ostrakon.data.object_store import ObjectPath, StoredFolder
 from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan, plan_from
 from ostrakon.run.day import today
-from ostrakon.run.folder import Receipts, RunFolder
+from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.noise_log import Log, MemoryLog, NoiseLog
+from ostrakon.run.noise_log import Log, NoiseLog
 from ostrakon.run.remote import StoredMarks, adopt, claim, require_apart, require_same, stored_at
 from ostrakon.run.stages.features import View
 from ostrakon.run.stages.votes import table_of, votes_from
@@ -37,54 +37,11 @@ CollectErrors = Callable[[Path | StoredFolder | None], Moments]
 """From where pieces of the private table are kept (None: nowhere) to counts of errors."""
 
 
-class Storage(Receipts, Protocol):
-    """Where the stages of a run leave what they made. Each is handed how its result is made, should it not be there."""
+class Storage:
+    """Where the stages of a run leave results. Each is given how its result is computed, should it be missing.
 
-    def opened(self) -> contextlib.AbstractContextManager[object]:
-        """Held for one run."""
-        ...
-
-    def plan(self, make: Callable[[], Plan]) -> Plan:
-        """The plan, settled once."""
-        ...
-
-    def view(self, make: Callable[[], View]) -> View:
-        """What the learners see."""
-        ...
-
-    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
-        """The teachers' votes on `queries` seen through `view`. Private."""
-        ...
-
-    def errors(self, plan: Plan, student: list[float], collect: CollectErrors) -> Moments:
-        """How far the student that gives some public rows the estimates `student` is off. Private."""
-        ...
-
-    def keep_engine(self, name: str) -> None:
-        """Remember that workers of the engine `name` saw private rows."""
-        ...
-
-    def engines(self) -> tuple[str, ...]:
-        """The engines whose workers saw private rows."""
-        ...
-
-    def store_in_words(self) -> str:
-        """Which object storage saw private rows, in words; empty where none did."""
-        ...
-
-    def log(self) -> Log:
-        """What keeps drawn noise."""
-        ...
-
-    def note(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
-        """Leave a note for eyes on the trusted side."""
-        ...
-
-
-class InMemory(Storage):
-    """Keeps nothing but the votes and the teachers of one run, for its caller: `cast` and `teachers`, both private.
-
-    draws: whether the run has begun to draw noise.
+    This one stores the votes and the teachers of one run, in memory, for its caller: `cast` and `teachers`, both
+    private. draws: whether the run has begun to draw noise.
     """
 
     def __init__(self) -> None:
@@ -95,42 +52,53 @@ class InMemory(Storage):
         self._engines: tuple[str, ...] = ()
 
     def opened(self) -> contextlib.AbstractContextManager[object]:
+        """Locked for one run."""
         return contextlib.nullcontext()
 
     def plan(self, make: Callable[[], Plan]) -> Plan:
+        """The plan, settled once."""
         return make()
 
     def view(self, make: Callable[[], View]) -> View:
+        """What the learners see."""
         return make()
 
     def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
+        """The teachers' votes on `queries` seen through `view`. Private."""
         self.cast, self.teachers = collect(None, None)
         return self.cast
 
     def errors(self, plan: Plan, student: list[float], collect: CollectErrors) -> Moments:
+        """How far the student that gives some public rows the estimates `student` is off. Private."""
         return collect(None)
 
     def keep_engine(self, name: str) -> None:
+        """Remember that workers of the engine `name` saw private rows."""
         self._engines = (name,)
 
     def engines(self) -> tuple[str, ...]:
+        """The engines whose workers saw private rows."""
         return self._engines
 
     def store_in_words(self) -> str:
+        """Which object storage saw private rows, in words; empty if none did."""
         return ""
 
     def log(self) -> Log:
+        """What draws noise, and stores it if this is on the disk."""
         self.draws = True
-        return MemoryLog()
+        return Log()
 
     def receipt(self) -> dict[str, Any] | None:
+        """See `Receipts.receipt`."""
         return self._receipt
 
     def keep_receipt(self, receipt: dict[str, Any]) -> None:
+        """See `Receipts.keep_receipt`."""
         self._receipt = receipt
 
     def note(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
-        """Nobody is there to read it."""
+        """Leave a note for the trusted side; in memory, nobody would read it."""
 
 
 class InFolder(Storage):
@@ -225,10 +193,7 @@ class InFolder(Storage):
         return Moments(table, teachers=plan.teachers)
 
     def _collected(self, name: str, collect: Callable[[], IntArray], *, what: str, asked: dict[str, str]) -> IntArray:
-        """The table of that name that belongs to this run and to what was asked, collected where it is not there.
-
-        Collected again where it is damaged: the noise log refuses it, should it not be the same one.
-        """
+        """The table of that name of this run and of what was asked; collected where it is absent or damaged."""
         belongs = {"run": self._home.identity, **asked}
         stored = self._find(name, what=what, belongs=belongs)
         if stored is None:
@@ -286,10 +251,7 @@ class InFolder(Storage):
 
 
 def _whole(path: Path | ObjectPath, *, what: str, belongs: Any) -> bytes | None:
-    """What a whole file of this run holds; None where there is none, or a damaged or foreign one: it is made again.
-
-    Errors: `InvalidInput` where storage does not answer.
-    """
+    """What a whole file of this run holds; None where there is none, or a damaged or foreign one."""
     try:
         stored = read_checksummed(path, what=what)
     except Unreachable:

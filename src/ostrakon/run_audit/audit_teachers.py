@@ -14,7 +14,7 @@ from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.noise_log import MemoryLog
+from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.queries import ask
 from ostrakon.run.stages.votes import collect, queries_of
@@ -73,7 +73,7 @@ def audit_teachers(
     say("Repeating the aggregation")
 
     def aggregation(votes: Votes, source: np.random.Generator) -> IntArray:
-        return ask(plan, votes, log=MemoryLog(), rng=source, interim_scores=_undecided(plan.classes)).labels
+        return ask(plan, votes, log=Log(), rng=source, interim_scores=_undecided(plan.classes)).labels
 
     result = audit(
         aggregation,

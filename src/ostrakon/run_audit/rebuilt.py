@@ -11,7 +11,6 @@ import numpy as np
 
 from ostrakon.data.checksummed import array_from, read_checksummed
 from ostrakon.features.rowwise import take_rows
-from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.options import Options
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.planning.plan import Plan
@@ -22,7 +21,7 @@ from ostrakon.run.inputs.private_data import Transform
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Drawable, Log, VotesOrSums
 from ostrakon.run.steps import Say, run_steps
-from ostrakon.run.storage import InMemory
+from ostrakon.run.storage import Storage
 from ostrakon.run_audit.canaries import WithCanaries, at_ends
 from ostrakon.teachers.per_record import Block
 from ostrakon.validation import InvalidInput
@@ -114,7 +113,7 @@ class _Others(WithCanaries):
         yield np.arange(len(self.y)), transform(self.X), self.y
 
 
-class _Repeated(InMemory):
+class _Repeated(Storage):
     """The plan and the noise log of a finished run."""
 
     def __init__(self, folder: Path, plan: Plan) -> None:
@@ -128,7 +127,7 @@ class _Repeated(InMemory):
         return _Drawn(self._noise)
 
 
-class _Drawn:
+class _Drawn(Log):
     """A noise log that draws nothing: it gives what was drawn, whatever the votes."""
 
     def __init__(self, folder: Path) -> None:
@@ -147,6 +146,3 @@ class _Drawn:
         if stored is None:
             raise InvalidInput(f"The noise log must hold {name}, but {self._folder} does not.")
         return array_from(stored.payload), bool(stored.belongs["private"])
-
-    def keep(self, name: str, make: Callable[[], FloatArray]) -> FloatArray:
-        return make()

@@ -12,7 +12,7 @@ from ostrakon.features.sums import SumMap
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.noise import secure_rng
 from ostrakon.planning.plan import Plan
-from ostrakon.run.noise_log import MemoryLog
+from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.features import View
 from ostrakon.run.stages.intervals import draw_errors
 from ostrakon.run.stages.queries import Answers, ask
@@ -126,7 +126,7 @@ def repeat(
     noise: dict[str, list[FloatArray]] = {what: [] for what in tables}
     for number, tossed in enumerate(coins):
         votes = _together(without, [said[label] for label in pairs[np.arange(len(pairs)), tossed]], plan)
-        answers = ask(plan, votes, log=MemoryLog(), rng=secure, interim_scores=_undecided)
+        answers = ask(plan, votes, log=Log(), rng=secure, interim_scores=_undecided)
         assert answers.counts is not None
         if number < kept:
             noise[COUNTS].append((answers.counts - votes.in_votes).ravel())
@@ -157,7 +157,7 @@ def _of_errors(
 ) -> tuple[FloatArray, float]:
     """(the noise of one table of errors with a canary, how much the table speaks for coin 0)."""
     exact = errors.without.counts + errors.canary[coin]
-    drawn = draw_errors(plan, answers, Moments(exact, teachers=plan.teachers), log=MemoryLog(), rng=rng).errors
+    drawn = draw_errors(plan, answers, Moments(exact, teachers=plan.teachers), log=Log(), rng=rng).errors
     assert drawn is not None
     low, high = errors.canary
     score = float(((low - high) * (drawn - errors.without.counts / STEPS)).sum())

@@ -32,7 +32,7 @@ from ostrakon.run.inputs.task import Task
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.votes import trained
-from ostrakon.run.storage import InFolder, InMemory
+from ostrakon.run.storage import InFolder, Storage
 from ostrakon.service.answers import Answer, AnswerStore
 from ostrakon.service.desk import RemoteOwner, join, read_owners
 from ostrakon.service.owner import OwnerVotes, Terms
@@ -307,7 +307,7 @@ class Labeller:
             self._end_block()
         if self._block is None:
             # The next attempt finds a reservation that failed half way, by the same receipt.
-            self._next = self._budget.again(InMemory()) if self._next is None else self._next
+            self._next = self._budget.again(Storage()) if self._next is None else self._next
             run = self._next.reserve()
             for owner in self.owners:
                 # It pays once for a block of this name. If another owner fails, the block is asked for again.
@@ -410,7 +410,7 @@ def open_service(
             form=_form_of(task, view),
             view=view,
             teachers=teachers,
-            budget=first.of_plan(block_plan, InMemory()),
+            budget=first.of_plan(block_plan, Storage()),
             store=answers,
             run_epsilon=plan.guarantee.epsilon,
             owner=of_run,

@@ -14,7 +14,7 @@ from ostrakon.ledger.fits import Refused
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.planning.plan import Plan, shape
 from ostrakon.run.budget import Budget
-from ostrakon.run.storage import InMemory
+from ostrakon.run.storage import Storage
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import Votes
 
@@ -183,7 +183,7 @@ class OwnerVotes:
         if self._block != (block, terms):
             self.close()
             if self._paying is None or self._paying[0] != (block, terms):
-                self._paying = ((block, terms), self._of(terms).again(InMemory()))
+                self._paying = ((block, terms), self._of(terms).again(Storage()))
             # The next attempt finds a reservation that failed half way, by the same receipt.
             budget = self._paying[1]
             budget.reserve()
@@ -214,7 +214,7 @@ class OwnerVotes:
             plan = terms.plan(self._plan)
             if not plan.claimable:
                 raise Refused("A block with these terms has no worst case.")
-            self._priced = (terms, self._budget.of_plan(plan, InMemory()))
+            self._priced = (terms, self._budget.of_plan(plan, Storage()))
         return self._priced[1]
 
 

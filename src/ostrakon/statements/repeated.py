@@ -104,7 +104,8 @@ def with_earlier_fits(statement: Statement, earlier: Sequence[Statement]) -> Sta
     claims = [one.guarantee for one in (*earlier, statement)]
     if any(claim is None for claim in claims):
         return without_claim(statement, AFTER_UNPROTECTED)
-    if any((one.unit, one.protects, one.adjacency) != _neighbours(statement) for one in earlier):
+    own = statement.unit, statement.protects, statement.adjacency
+    if any((one.unit, one.protects, one.adjacency) != own for one in earlier):
         return without_claim(statement, OTHER_NEIGHBOURS)
     epsilon = _sum([claim.epsilon for claim in claims if claim is not None])
     delta = _sum([claim.delta for claim in claims if claim is not None])
@@ -149,10 +150,6 @@ def _sum(numbers: Sequence[float]) -> float:
     total = math.fsum(numbers)
     exact = math.isfinite(total) and Fraction(total) >= sum(map(Fraction, numbers))
     return total if exact else math.nextafter(total, math.inf)
-
-
-def _neighbours(statement: Statement) -> tuple[str, str, str]:
-    return statement.unit, statement.protects, statement.adjacency
 
 
 def _without_warning(statement: Statement) -> tuple[str, ...]:

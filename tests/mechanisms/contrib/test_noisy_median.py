@@ -1,7 +1,5 @@
 """The noisy median: its law in many digits, its sensitivity and price over all neighbouring histograms."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -113,9 +113,7 @@ def task_from_files(
 
 
 def _require_table(*, other: bool, consent: Consent | None, drop: Sequence[str], described: bool) -> None:
-    """Refuse what needs public rows, or a table with them. other: whether the target is other than classes. described:
-    whether columns are described.
-    """
+    """Refuse what needs public rows, or a table with them."""
     if other and described:
         raise InvalidInput("columns cannot be described for a quantity or several labels: they need public rows.")
     if consent is not None:

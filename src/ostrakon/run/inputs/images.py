@@ -120,10 +120,7 @@ def task_from_images(
 
 
 def _in_order_of_content(images: Images) -> Images:
-    """The images of a folder in an order given by their content: the order of file names begins with the label.
-
-    Images of an array keep their order, which does not depend on labels.
-    """
+    """The images of a folder in an order given by their content: the order of file names begins with the label."""
     if not images.path.is_dir():
         return images
     order = np.argsort(np.array(image_digests(images.X)), kind="stable")
@@ -171,14 +168,11 @@ def _fits(hidden: Images, other: Images, what: str) -> None:
     require_like(hidden, other, what, whose="private")
     if not hidden.are_features:
         require_same_scale(hidden.X, other.X, f"The {what} images {other.path}")
-    if Path(other.path).resolve() == Path(hidden.path).resolve() or _same_rows(other.X, hidden.X):
+    if Path(other.path).resolve() == Path(hidden.path).resolve() or (
+        len(other.X) == len(hidden.X) and sorted(image_digests(other.X)) == sorted(image_digests(hidden.X))
+    ):
         rows = "features" if hidden.are_features else "images"
         raise InvalidInput(f"The {what} {rows} {other.path} are the private ones, which must not leave.")
-
-
-def _same_rows(first: Any, second: Any) -> bool:
-    """Whether the images are the same, in any order."""
-    return len(first) == len(second) and sorted(image_digests(first)) == sorted(image_digests(second))
 
 
 def _fingerprint(images: Images) -> str:

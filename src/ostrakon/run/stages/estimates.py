@@ -123,10 +123,7 @@ def _recalls(
     protects: Protects,
     counted: bool,
 ) -> tuple[Recall, ...]:
-    """The recall of every class and the balanced accuracy, where noisy counts of enough cells were held out.
-
-    Nothing where the student says one class alone, or there are too many classes to name.
-    """
+    """Recall by class and balanced accuracy, where noisy counts of enough cells were held out; else nothing."""
     tested, cells = selection.by_class, selection.cells
     if tested is None or cells is None or plan.trained or len(tested.counts) < FEWEST_QUERIES:
         return ()
@@ -159,10 +156,7 @@ def _warnings(
     labels: list[str],
     estimated: bool,
 ) -> tuple[str, ...]:
-    """Sentences on a student that seems to have learned nothing, that perhaps has, or that misses a class.
-
-    said: its class of every public row. estimated: whether `_estimates` gives an estimate.
-    """
+    """Sentences on a student that seems to have learned nothing, that perhaps has, or that misses a class."""
     predicted = np.bincount(said, minlength=len(labels))
     missed = _never_predicted(answers, selection, learning, predicted, labels)
     if np.count_nonzero(predicted) == 1:
@@ -265,10 +259,7 @@ def _hardly_predicted(
 def _predicted_too_often(
     answers: Answers, selection: Selection, learning: Learning, predicted: IntArray, labels: list[str]
 ) -> tuple[str, ...]:
-    """A sentence on classes of far more public rows than noisy counts or sums show; else nothing.
-
-    Where every class is to count the same, rare ones are predicted more often than they are there.
-    """
+    """A sentence on classes of far more public rows than noisy counts or sums show; else nothing."""
     if answers.counts is None or _described(learning) or learning.objective == BALANCED:
         return ()
     votes, noise, what = _class_votes(answers, selection, len(labels))

@@ -51,12 +51,7 @@ def released_student(
 def _sets_of(
     plan: Plan, selection: Selection, learning: Learning, *, unit: Unit, protects: Protects, counted: bool
 ) -> PredictionSets | None:
-    """Sets of labels of the chosen student; None if nothing was held out, or too few cells.
-
-    Released labels of trained teachers give none: they are not always right, and missing where teachers disagree.
-
-    counted: as of `Task`.
-    """
+    """Sets of labels of the chosen student; None if nothing was held out, too few cells, or teachers were trained."""
     released, likely, own = selection.released, selection.likely, selection.own
     if released is None or likely is None or own is None or len(released.counts) < FEWEST_QUERIES:
         return None
