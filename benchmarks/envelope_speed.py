@@ -16,8 +16,8 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from ostrakon.accounting.data_independent.noisy_max import answer_law
-from ostrakon.accounting.data_independent.supremum import costs_by_top_count, joint_step
-from ostrakon.accounting.gate.envelope import envelope, query_envelopes
+from ostrakon.accounting.data_independent.supremum import joint_cost, joint_step
+from ostrakon.accounting.gate.envelope import envelope
 from ostrakon.accounting.gate.score import consensus
 from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.mechanisms import ConfidentGNMax
@@ -32,9 +32,10 @@ def plain(votes: Votes, mechanism: ConfidentGNMax, distances: list[int]) -> np.n
     law = answer_law(mechanism, teachers=votes.teachers, classes=votes.classes)
     assert law is not None
     orders = np.array([ORDER])
-    log_alpha, log_beta = (x[0] for x in joint_step(law, orders))
-    worst = costs_by_top_count(law, orders)[0]
+    alpha, beta = joint_step(law, orders)
+    log_alpha, log_beta = alpha[0], beta[0]
     cap = law.likely_outcome_rdp(law.worst_q(), orders)[0]
+    worst = joint_cost(alpha, beta, cap[None, None], orders)[0]
     nodes = np.linspace(-9, 9, 181)
     weights = np.exp(-(nodes**2) / 2) * (nodes[1] - nodes[0]) / math.sqrt(2 * math.pi)
     out = np.empty((votes.queries, len(distances)))
@@ -70,7 +71,7 @@ def main() -> None:
     start = time.process_time()
     slow = plain(small[:6], mechanism, some)
     plain_all = (time.process_time() - start) / (6 * len(some)) * 640 * 251
-    fast = query_envelopes(small[:6], mechanism, orders=[ORDER], distances=some)[0]
+    fast = np.array([envelope(small[[row]], mechanism, orders=[ORDER], distances=some)[0] for row in range(6)])
     print(f"640 queries, 250 teachers, 10 classes, all 251 distances: {ours:.3f} s")
     print(f"  the plain way, scaled up: {plain_all:.0f} s, {plain_all / ours:.0f}x")
     print(f"  costs by the move lemma: {np.min(fast / slow):.3f} to {np.max(fast / slow):.3f} of the plain ones")

@@ -1,7 +1,5 @@
 """No public entry of the privacy side takes a number that is none: each bad value is one sentence, no traceback."""
 
-from __future__ import annotations
-
 import importlib
 import math
 import pkgutil
@@ -136,7 +134,6 @@ ENTRIES = [
     entry(calibrate.calibrate, mechanism=QUIET, epsilon=1.0, delta=1e-5, queries=3, max_answers=2, teachers=250,
           classes=3, optional="max_answers teachers classes", at_least={"max_answers": 0}),
     entry(envelope.envelope, votes=VOTES, mechanism=QUIET, orders=[2.0]),
-    entry(envelope.query_envelopes, votes=VOTES, mechanism=QUIET, orders=[2.0]),
     entry(exact.data_dependent_costs, votes=VOTES, mechanism=QUIET, orders=[2.0]),
     entry(exact.costs_and_chances, votes=VOTES, mechanism=QUIET, orders=[2.0]),
     entry(exact.exact_curve, votes=VOTES, mechanism=QUIET, orders=[2.0]),
@@ -146,8 +143,7 @@ ENTRIES = [
     entry(gate.Gate(**GATE).delta_at, epsilon=1.0, at_least={"epsilon": 0}),
     entry(gate_calibrate.calibrate_gate, public_votes=PUBLIC, mechanism=QUIET, epsilon=1.0, delta=1e-5,
           pass_probability=0.9, prefix_price=0.1, at_least={"prefix_price": 0}),
-    entry(gate_calibrate.choose_guarantee, public_votes=PUBLIC, mechanism=QUIET, epsilon=1.0, delta=1e-5,
-          pass_probability=0.9, prefix_price=0.1, at_least={"prefix_price": 0}),
+    entry(gate_calibrate.choose_guarantee, public_votes=PUBLIC, mechanism=QUIET, epsilon=1.0, delta=1e-5),
     entry(gate_certificate.gate_delta, levels=LEVELS, epsilon=1.0, prefix_mu=0.1,
           at_least={"epsilon": 0, "prefix_mu": 0}),
     entry(gate_certificate.gate_epsilon, levels=LEVELS, delta=1e-5, prefix_mu=0.1,
@@ -294,7 +290,7 @@ ELSEWHERE = {
     ),
     *("bisection_costs", "compose_bisections", "sizes_of_parts"),
     *("Envelope", "EnvelopeTables", "TwoClassTables", "largest_over_distances"),
-    *("by_sorted_rows", "costs_by_top_count", "distinct", "forecast", "gaussian_tables"),
+    *("by_sorted_rows", "distinct", "forecast", "gaussian_tables"),
     *("joint_cost", "joint_step", "likely_outcome_table", "laplace_log_above", "lowest_top_count", "quadrature_error"),
     *(
         "published_costs",

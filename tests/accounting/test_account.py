@@ -1,7 +1,5 @@
 """One call that prices a run."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

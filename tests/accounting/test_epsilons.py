@@ -1,7 +1,5 @@
 """A private epsilon leaves by no door but `reveal()`."""
 
-from __future__ import annotations
-
 import copy
 import io
 import json
@@ -19,8 +17,6 @@ SECRET = "0.123456"
 PRIVATE = [
     DataDependent(epsilon=0.123456, delta=1e-5, order=12.0),
     Forecast(
-        gap=np.array([123456]),
-        top=np.array([123456]),
         p_answer=np.array([0.123456]),
         p_plurality=np.array([0.123456]),
         costs=np.array([0.123456]),

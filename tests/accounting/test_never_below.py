@@ -1,7 +1,5 @@
 """No epsilon and no delta is below the true one, by high-precision arithmetic over the whole range of parameters."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

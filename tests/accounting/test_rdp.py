@@ -1,7 +1,5 @@
 """Curves add, multiply and turn into epsilon; nothing wrong gets in."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath as mp

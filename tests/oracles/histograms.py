@@ -1,13 +1,12 @@
 """All histograms, all neighbours, all divergences: the slow and independent way."""
 
-from __future__ import annotations
-
 from itertools import combinations, pairwise
 
 import mpmath as mp
 import numpy as np
 from scipy.special import logsumexp
 
+from ostrakon.accounting.gate.envelope import Envelope
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.votes import Votes
 
@@ -110,3 +109,9 @@ def data_dependent_cost(
 def precise_cost(law: list[mp.mpf], neighbouring: list[list[mp.mpf]], order: float) -> mp.mpf:
     """The largest divergence to or from any neighbour, in 100 digits."""
     return max(max(precise_divergence(law, q, order), precise_divergence(q, law, order)) for q in neighbouring)
+
+
+def query_envelopes(votes, mechanism, *, orders, distances=None, report=None):
+    """U(n, d) of every query, before the sum of `envelope`: shape (orders, queries, distances)."""
+    steps = np.arange(votes.teachers + 1) if distances is None else np.array(distances)
+    return Envelope.of(votes, mechanism, orders=orders).by_query(steps, report)

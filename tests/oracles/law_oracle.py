@@ -1,7 +1,5 @@
 """Outcome laws the slow way, in mpmath: nothing here is shared with the library."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import mpmath as mp

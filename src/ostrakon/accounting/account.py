@@ -153,7 +153,7 @@ def account(
         worst_case=bound,
         data_dependent=local,
         published=None if curve is None else _data_dependent(curve, delta, conversion)[0],
-        forecast=forecast(votes, costs=costs, chances=chances, orders=a, curve_order=order),
+        forecast=forecast(costs=costs, chances=chances, orders=a, curve_order=order),
         gated=None if gate is None else gate.certificate(),
         pass_probability=None if gate is None else pass_probability,
         sanitized=sanitized,

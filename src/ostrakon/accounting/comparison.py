@@ -327,11 +327,7 @@ def _solved(
 
 
 def _solved_from_above(shape: Mechanism, epsilon: float, cost: Callable[[Mechanism], float]) -> Mechanism | None:
-    """`shape` with the noise at which `cost`, starting from much noise, first reaches `epsilon`.
-
-    A data-dependent cost is not monotone: if the votes agree, it falls again once the noise is small. If it never
-    reaches `epsilon`, the result has the least noise tried, a twentieth of the given one.
-    """
+    """`shape` with the noise at which `cost`, from much noise on, first reaches `epsilon`, or a twentieth of it."""
     least = math.exp(-3)
     solved = _solved(shape, epsilon, cost, growth=math.sqrt(math.e), start=math.exp(4), least=least)
     quiet = scaled(shape, least, digits=None)

@@ -52,11 +52,7 @@ def samples_follow(
 
 
 def _event(pilot: IntArray, law: Mechanism, votes: Votes, stated: FloatArray) -> "tuple[Score, int, int]":
-    """(score, sign, threshold) of the event sign * score >= threshold that speaks most against the law.
-
-    Half of the pilot is for the scores, half for their thresholds: the largest relative entropy of the event's share
-    there, less a standard error, to its probability.
-    """
+    """(score, sign, threshold) of the event sign * score >= threshold that speaks most against the law, by a pilot."""
     half = len(pilot) // 2
     most, best = -1.0, None
     for score in _scores(pilot[:half], law, votes, stated):

@@ -242,10 +242,7 @@ class _Places:
 
 
 def _places(encoder: Any) -> list[_Places]:
-    """Of each column of a fitted encoder.
-
-    The encoder itself is asked, so that its own rule for rare and unknown words is the one that counts.
-    """
+    """Of each column of a fitted encoder, which is asked itself: its own rule for rare and unknown words counts."""
     codes: list[_Places] = []
     start = 0
     columns = [list(column) for column in encoder.categories_]

@@ -105,10 +105,7 @@ def _first_product(layer: nn.Module, prefix: str) -> tuple[str, Any] | None:
 
 
 class _State:
-    """The values in grouped layers: images (batch, networks * channels, h, w) or rows (networks, batch, f).
-
-    While `shared`, it is one batch for all networks: (batch, channels, h, w) or (batch, f).
-    """
+    """Values in grouped layers, networks side by side; while `shared`, one batch for all networks."""
 
     def __init__(self, inputs: Tensor, *, count: int, shared: bool, draw: torch.Generator | None) -> None:
         self.count, self.shared, self.draw = count, shared, draw

@@ -126,10 +126,7 @@ def image_candidates(*, counts: bool, classes: int, queries: int, representation
 
 
 def _network(*, classes: int, queries: int, seed: int) -> Candidate:
-    """A network on the answers; of many answers one that then learns from what it is sure of in the rest of the pool.
-
-    How well it does is found out by the first of the two: the second takes as long again and was better wherever tried.
-    """
+    """A network on the answers; of many answers, one that then learns from what it is sure of, tried without that."""
     from ostrakon.students.supervised import SelfTrainingNetwork, SupervisedNetwork
 
     steps = max(1000, 20 * classes)

@@ -123,10 +123,7 @@ def _scaled(columns: FloatArray) -> tuple[float, FloatArray]:
 
 @lru_cache(maxsize=1)
 def _smooth(rows: bytes, width: int, neighbours: int) -> FloatArray:
-    """Functions on the rows whose products are a kernel of the graph: two long walks, (rows, functions).
-
-    They depend on public rows alone, so all fits of a run share them. rows: features as float32, of this width.
-    """
+    """Functions on the rows whose products are a kernel of the graph, (rows, functions), shared by all fits."""
     features = np.frombuffer(rows, np.float32).reshape(-1, width)
     graph = build_graph(features, neighbours=min(neighbours, len(features) - 1))
     root = np.sqrt(np.maximum(np.asarray(graph.weights.sum(axis=1)).ravel(), 1e-12)).astype(np.float64)

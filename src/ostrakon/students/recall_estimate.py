@@ -221,18 +221,10 @@ def _believed(tested: HeldOut, label: int) -> FloatArray:
 
 
 def _drawn(counts: FloatArray, said: IntArray, share: FloatArray, used: NDArray[np.bool_]) -> dict[str, float]:
-    """The last two fields of `_Bound`. share: of the rows of each cell; used: cells whose rows are relied on.
-
-    How many records a public row stands for is a mean over records; one is added for their own draw.
-    """
-    rows, records = _rows(said)[used], np.maximum(counts.sum(axis=1), 0)
+    """The last two fields of `_Bound`. share: of the rows of each cell; used: cells whose rows are relied on."""
+    rows, records = (said[0] + said[1] - said[2]).sum(axis=1)[used], np.maximum(counts.sum(axis=1), 0)
     of_a_row = float((records[used] ** 2 / rows).sum()) / max(float(records[used].sum()), 1e-12)
     return {"unseen": float((share * records).sum()), "rows": 1 + of_a_row if len(rows) else 0.0}
-
-
-def _rows(said: IntArray) -> IntArray:
-    """Public rows of every cell beside its query."""
-    return (said[0] + said[1] - said[2]).sum(axis=1)
 
 
 def _deviations(miss: float) -> tuple[float, float]:

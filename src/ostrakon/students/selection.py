@@ -217,11 +217,7 @@ def _tried(
     parts: list[IntArray],
     cells: Cells | None,
 ) -> _Trials:
-    """Every candidate, taught without one part after the other; those that fall behind are left out early.
-
-    After `RACED` parts, those that have scored less than the first candidate are left out: one of them would only be
-    kept if it came out ahead by more than the noise.
-    """
+    """Every candidate, taught without one part after the other; after `RACED` parts, the first leaves others behind."""
     said: dict[str, list[IntArray]] = {candidate.name: [] for candidate in candidates}
     shape = len(features), released.counts.shape[1]
     beliefs = {candidate.name: np.full(shape, np.nan) for candidate in candidates}
@@ -303,10 +299,7 @@ def _shares(said: IntArray) -> FloatArray:
 
 
 def _apart(released: Released, parts: list[IntArray], best: list[IntArray], other: list[IntArray]) -> float:
-    """What noise alone may tell two candidates apart.
-
-    Counts: two standard errors of the noise on one count of every query; labels: one of two equals' difference.
-    """
+    """What noise alone may tell two candidates apart: two standard errors of counts; of labels, one."""
     counts = released.counts[np.concatenate(parts)]
     if released.sigma2 is not None:
         total = float(counts.sum())

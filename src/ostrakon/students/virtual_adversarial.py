@@ -61,7 +61,8 @@ class VirtualAdversarial(TorchStudent):
             said = module(x)
             # Changed rows do not shape batch norm's running statistics.
             with _frozen_statistics(module):
-                worst = worst_change(module, x, said.detach(), radius=radius, power=self.power, noise=_like(x, draw))
+                noise = torch.randn(x.shape, generator=draw).to(x.device)
+                worst = worst_change(module, x, said.detach(), radius=radius, power=self.power, noise=noise)
                 smooth = divergence(said.detach(), module(x + worst))
             share = torch.softmax(said, dim=1)
             entropy = -(share * F.log_softmax(said, dim=1)).sum(dim=1).mean()
@@ -95,10 +96,6 @@ def divergence(p_logits: Tensor, q_logits: Tensor) -> Tensor:
 def _unit(x: Tensor) -> Tensor:
     length = x.flatten(1).norm(dim=1).clamp(min=1e-12)
     return x / length.view(-1, *(1,) * (x.ndim - 1))
-
-
-def _like(x: Tensor, draw: torch.Generator) -> Tensor:
-    return torch.randn(x.shape, generator=draw).to(x.device)
 
 
 @contextmanager

@@ -246,11 +246,7 @@ def _ridged(system: FloatArray, penalty: Any) -> FloatArray:
 
 
 def _solved(system: FloatArray, targets: FloatArray) -> FloatArray:
-    """The solution (rows, columns) of a symmetric positive system, which is overwritten.
-
-    A system that is singular after rounding is solved by least squares, and the solution is 0 if that fails, too: the
-    rows of one teacher must not stop the others.
-    """
+    """The solution of a symmetric positive system, overwritten; by least squares if singular, 0 if that fails."""
     diagonal = system.diagonal().copy()
     _, solution, failed = dposv(system.T, _aligned(targets.T).T, lower=0, overwrite_a=1, overwrite_b=1)
     if not failed and np.isfinite(solution).all():

@@ -270,10 +270,7 @@ def _said(head: HeadEnsemble, queries: Queries, teacher: Head) -> IntArray:
 
 @contextmanager
 def _one_teacher_a_thread(n_jobs: int | None) -> Generator[Mapper]:
-    """A map over teachers, in their order, with linear algebra on one thread.
-
-    The number of threads of a product changes its rounding; the number of teachers that are solved at once does not.
-    """
+    """A map over teachers, in order, with linear algebra on one thread: more threads would change its rounding."""
     given = max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
     workers = given if n_jobs is None else joblib.effective_n_jobs(n_jobs)
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:

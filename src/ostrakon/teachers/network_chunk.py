@@ -182,10 +182,7 @@ def _train_together(
 
 
 class _Adam:
-    """Adam on stacked weights, where every network follows the schedule of its own length and then stops.
-
-    Networks with equally many steps share a parameter group; PyTorch's fused kernel reads each weight once.
-    """
+    """Adam on stacked weights, where every network follows the schedule of its own length and then stops."""
 
     def __init__(self, plan: Chunk, weights: dict[str, Tensor], steps: list[int]) -> None:
         self.weights = list(weights.values())

@@ -150,10 +150,7 @@ def _predictions(piece: int) -> str:
 
 
 def _whole(path: Path | ObjectPath, what: str) -> Checksummed | None:
-    """The content of an intact file; None if it is absent, damaged or of another piece, so that it is made again.
-
-    Raises `InvalidInput` if storage does not answer, because the file may exist.
-    """
+    """The content of an intact file; None if it is absent, damaged or of another piece: it is computed again."""
     try:
         return read_checksummed(path, what=what)
     except Unreachable:

@@ -1,7 +1,5 @@
 """Noise for a target epsilon under a gate, and the choice between gate and worst case."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

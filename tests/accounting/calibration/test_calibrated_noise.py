@@ -1,7 +1,5 @@
 """Calibrated noise: never over the target, and no more noise than it needs."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

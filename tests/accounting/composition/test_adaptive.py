@@ -1,7 +1,5 @@
 """Adaptive composition against every strategy of small runs, many digits, and bounds that are too small."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

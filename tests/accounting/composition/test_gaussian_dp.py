@@ -1,7 +1,5 @@
 """Gaussian DP against 60-digit arithmetic."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath as mp

@@ -1,7 +1,5 @@
 """Optimal composition of pure DP against enumeration of randomized response."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """One Rényi order to delta, against every pair of two-point laws on a grid."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath

@@ -1,7 +1,5 @@
 """The data-dependent cost by adaptive composition, against every neighbour of small votes."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

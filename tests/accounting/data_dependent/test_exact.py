@@ -1,7 +1,5 @@
 """The exact data-dependent cost: published votes, mpmath, all histograms, and what must not change it."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import law_oracle as oracle

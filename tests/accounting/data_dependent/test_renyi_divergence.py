@@ -1,7 +1,5 @@
 """The cost of one move from log ratios, against mpmath at every scale of exponent."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath as mp

@@ -1,7 +1,5 @@
 """The exact price of labels: never below one fixed adversary, and near to it."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

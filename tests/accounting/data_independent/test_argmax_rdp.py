@@ -1,7 +1,5 @@
 """What a label alone can cost: never below any true law, and reached where it claims to be exact."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

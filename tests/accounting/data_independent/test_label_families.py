@@ -1,7 +1,5 @@
 """Labels without Gaussian noise: laws in many digits, and the price against every adaptive strategy of small runs."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Label costs: no outcome law may cost more, and the bound is reached."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The move lemma against exact laws of labels, and between its grid points."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Several mechanisms in one run: every adaptive strategy of small runs, one fixed adversary of large ones, refusals."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The joint step and its supremum against every histogram of few teachers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from histograms import data_dependent_cost, divergence
@@ -9,7 +7,6 @@ from histograms import data_dependent_cost, divergence
 from ostrakon.accounting.data_independent import noisy_max as answer_law_module
 from ostrakon.accounting.data_independent.noisy_max import answer_law
 from ostrakon.accounting.data_independent.supremum import (
-    costs_by_top_count,
     joint_cost,
     joint_step,
     joint_supremum,
@@ -40,7 +37,9 @@ def test_no_histogram_costs_more_than_its_top_count_allows(
     law = answer_law(mechanism, teachers=teachers, classes=classes)
     assert law is not None
     for a in (1.5, 8.0, 40.0):
-        by_top = costs_by_top_count(law, [a])[0]
+        orders = np.array([a])
+        label = law.likely_outcome_rdp(law.worst_q(), orders)[:, None]
+        by_top = joint_cost(*joint_step(law, orders), label, orders)[0]
         exact = data_dependent_cost(mechanism, teachers, classes, a, abstentions=abstentions)
         for n, cost in exact.items():
             assert cost <= by_top[max(n)] * (1 + 1e-9)

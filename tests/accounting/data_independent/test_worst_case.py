@@ -1,7 +1,5 @@
 """The worst case takes the best valid theorem, and never undershoots it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

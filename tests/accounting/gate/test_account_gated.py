@@ -1,7 +1,5 @@
 """account() with a gate planned on public votes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

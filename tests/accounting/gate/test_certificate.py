@@ -1,18 +1,16 @@
 """The whole gate enumerated: 40 teachers, two classes, two queries, every pair of neighbouring datasets."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from histograms import query_envelopes
 
 from ostrakon.accounting.composition.adaptive import Grid
 from ostrakon.accounting.gate import certificate
 from ostrakon.accounting.gate.certificate import LEAST, Level, Points, gate_delta, gate_epsilon
-from ostrakon.accounting.gate.envelope import query_envelopes
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.gate.profile_envelope import ProfileEnvelope
 from ostrakon.mechanisms import ConfidentGNMax, GNMax

@@ -1,15 +1,13 @@
 """The envelope against every dataset in the ball."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from histograms import data_dependent_cost, distance, neighbours
+from histograms import data_dependent_cost, distance, neighbours, query_envelopes
 from scipy.special import log_ndtr
 
 from ostrakon.accounting.data_dependent.exact import data_dependent_costs
 from ostrakon.accounting.data_independent.noisy_max import NODES, answer_law, quadrature_error
-from ostrakon.accounting.gate.envelope import envelope, query_envelopes
+from ostrakon.accounting.gate.envelope import envelope
 from ostrakon.mechanisms import (
     ConfidentGNMax,
     ExponentialMechanism,

@@ -1,19 +1,18 @@
 """Many queries, classes and teachers: the quick ways give what the slow ones give, and say how far they are."""
 
-from __future__ import annotations
-
 import io
 import sys
 import time
 
 import numpy as np
 import pytest
+from histograms import query_envelopes
 from rich.console import Console
 
 from ostrakon.accounting.account import account
 from ostrakon.accounting.data_independent.noisy_max import answer_law
 from ostrakon.accounting.gate import envelope_tables
-from ostrakon.accounting.gate.envelope import Envelope, envelope, query_envelopes
+from ostrakon.accounting.gate.envelope import Envelope, envelope
 from ostrakon.accounting.gate.envelope_tables import EnvelopeTables
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.gate.search import GateSearch

@@ -1,7 +1,5 @@
 """Planning a gate on public votes, and running it."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from pathlib import Path

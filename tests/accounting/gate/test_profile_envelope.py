@@ -1,7 +1,5 @@
 """The envelope by adaptive composition against every data set of the ball and every adaptive strategy."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """The sanitized estimate: what it shows, and what its noise hides."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

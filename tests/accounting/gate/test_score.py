@@ -1,7 +1,5 @@
 """The score moves by at most 1 with a teacher and prices the data-dependent cost."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

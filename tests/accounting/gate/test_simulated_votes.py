@@ -1,7 +1,5 @@
 """Simulated votes have the consensus they were asked for."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The papers' bounds against arbitrary-precision arithmetic, brute force over neighbours, and each other."""
 
-from __future__ import annotations
-
 import itertools
 
 import mpmath as mp

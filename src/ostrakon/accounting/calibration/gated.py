@@ -7,7 +7,7 @@ from ostrakon.accounting.calibration.noise import calibrate, noise_deviation, sc
 from ostrakon.accounting.gate.gate import Gate, Unbounded
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.numerics.inverse import least_of_power
-from ostrakon.validation import InvalidInput, fraction, non_negative, positive
+from ostrakon.validation import InvalidInput, fraction, positive
 from ostrakon.votes import PublicVotes
 
 _TIGHT = 2e-3
@@ -72,9 +72,6 @@ def choose_guarantee(
     *,
     epsilon: float,
     delta: float,
-    pass_probability: float = 0.95,
-    prefix_price: float = 0.01,
-    max_answers: int | None = None,
 ) -> Gate | Mechanism:
     """Return a gate if it needs less noise for `epsilon` than the worst case; else the calibrated mechanism.
 
@@ -86,12 +83,6 @@ def choose_guarantee(
         As for `calibrate`.
     epsilon : float, positive
     delta : float in (0, 1)
-    pass_probability : float in (0, 1)
-        How often the gate should release votes like `public_votes`.
-    prefix_price : float
-        The share of the budget for the answers after a refusal.
-    max_answers : int, optional
-        A cap on the answers of the mechanism without a gate.
 
     Returns
     -------
@@ -113,31 +104,19 @@ def choose_guarantee(
     docs/mathematics.md B and D6.
     """
 
-    # Refuse it here: below, a gate that cannot be planned only means that no gate is used.
-    fraction("pass_probability", pass_probability)
-    non_negative("prefix_price", prefix_price)
-
     def plain() -> Mechanism:
         return calibrate(
             mechanism,
             epsilon=epsilon,
             delta=delta,
             queries=public_votes.queries,
-            max_answers=max_answers,
             teachers=public_votes.teachers,
             classes=public_votes.classes,
             abstentions=public_votes.abstentions,
         )
 
     try:
-        gate = calibrate_gate(
-            public_votes,
-            mechanism,
-            epsilon=epsilon,
-            delta=delta,
-            pass_probability=pass_probability,
-            prefix_price=prefix_price,
-        )
+        gate = calibrate_gate(public_votes, mechanism, epsilon=epsilon, delta=delta)
     except InvalidInput:
         return plain()
     try:

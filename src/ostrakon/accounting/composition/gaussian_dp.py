@@ -85,11 +85,7 @@ def gaussian_dp_epsilon(mu: float, delta: float) -> float:
 
 
 def _slack(mu: float, epsilon: float) -> float:
-    """Bound on the error of the computed ln delta: LOG_SLACK, and the digits that mu/2 - epsilon/mu loses to
-    cancellation.
-
-    That difference is multiplied by the slope of ln Phi; the last bits of mu may be wrong, too.
-    """
+    """Bound on the error of ln delta: LOG_SLACK, and the digits that mu/2 - epsilon/mu loses to cancellation."""
     if mu == 0:
         return LOG_SLACK
     return LOG_SLACK + 2e-15 * mu * (1 + max(0.0, epsilon / mu - mu / 2))

@@ -99,9 +99,7 @@ def two_class_family(mechanism: Mechanism, *, teachers: int) -> Family | None:
 
 
 def _labels_alone(mechanism: Mechanism) -> bool:
-    """Whether one query releases nothing but the outcome of its law, the same law for every query, and noise is not in
-    whole steps: the proofs for three classes and more need a density.
-    """
+    """Whether each query releases the outcome of one law alone, with noise that has a density, as the proofs need."""
     tied = isinstance(mechanism, StatefulMechanism) or mechanism.per_record or mechanism.contribution_bound is not None
     other = mechanism.releases_counts or mechanism.fixed_queries is not None or mechanism.integer_noise
     return not (tied or other or not mechanism.releasable)

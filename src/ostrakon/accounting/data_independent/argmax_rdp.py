@@ -115,10 +115,7 @@ def _log_moment(t: FloatArray, c: FloatArray, mu: float, a: float) -> FloatArray
 
 
 def _excess_moment(t: FloatArray, c: FloatArray, mu: float, a: float) -> FloatArray:
-    """sum_i P(i)^a Q(i)^(1-a) - 1 of the same outcomes, without adding and subtracting the 1.
-
-    It is sum_i Q(i) h(ln P(i)/Q(i)) with h(x) = e^{a x} - 1 - a (e^x - 1), because P and Q sum to 1.
-    """
+    """sum_i P(i)^a Q(i)^(1-a) - 1 as sum_i Q(i) h(ln P(i)/Q(i)), h(x) = e^{a x} - 1 - a (e^x - 1): no cancellation."""
     total = np.zeros(np.broadcast_shapes(t.shape, c.shape))
     for sign in (-1.0, 1.0):  # below -c, above c: T lies beyond c on that side
         x = sign * t - c

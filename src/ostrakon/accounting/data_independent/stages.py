@@ -208,10 +208,7 @@ def _remaining(delta: float, failures: list[float]) -> float:
 
 
 def _charge_of_pair(epsilon: float, delta: float) -> _Charge:
-    """An (epsilon, delta)-DP release: pure-DP at epsilon outside an event of probability delta.
-
-    Source: Kairouz, Oh and Viswanath 2015.
-    """
+    """Pure-DP at epsilon outside an event of probability delta (Kairouz, Oh and Viswanath 2015)."""
     failure = 0.0 if delta == 0 else fraction("delta of the earlier release", delta)
     return _tied(RunCost(epsilon=non_negative("epsilon of the earlier release", epsilon), checks=1, failure=failure))
 

@@ -52,18 +52,6 @@ def joint_cost(log_alpha: FloatArray, log_beta: FloatArray, label: FloatArray, o
     return np.maximum(value, 0.0) / less + SLACK
 
 
-def costs_by_top_count(law: AnswerLaw, orders: ArrayLike) -> FloatArray:
-    """The largest cost of a query with top count M, shape (K, teachers + 1).
-
-    Guarantee: no histogram of at most `teachers` votes with this top count has a greater Rényi divergence, in either
-    direction, to any neighbour: a likely answer forces a large top count, hence a small q.
-    Source: docs/mathematics.md B (joint supremum), D1 and D2.
-    """
-    a = require_orders(orders)
-    alpha, beta = joint_step(law, a)
-    return joint_cost(alpha, beta, law.likely_outcome_rdp(law.worst_q(), a)[:, None], a)
-
-
 def lowest_top_count(*, teachers: int, classes: int, abstentions: bool) -> int:
     """The smallest top count that votes of this shape can have."""
     return 0 if abstentions else -(-teachers // classes)

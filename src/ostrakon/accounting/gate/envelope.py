@@ -36,24 +36,9 @@ def envelope(
     return Envelope.of(votes, mechanism, orders=orders).summed(_distances(distances, votes.teachers))
 
 
-def query_envelopes(
-    votes: Votes,
-    mechanism: Mechanism,
-    *,
-    orders: ArrayLike,
-    distances: ArrayLike | None = None,
-    report: Report | None = None,
-) -> FloatArray:
-    """U(n, d) of every query: `envelope` before the sum, shape (K, queries, distances). Private.
-
-    report: called with (done, total) histograms.
-    """
-    return Envelope.of(votes, mechanism, orders=orders).by_query(_distances(distances, votes.teachers), report)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Envelope:
-    """The envelope of these votes at any distances: `envelope` and `query_envelopes`. Private.
+    """The envelope of these votes at any distances. Private.
 
     rows: the distinct histograms, sorted downward, shape (R, classes); back: the index of every query's histogram,
     (queries,).

@@ -247,10 +247,7 @@ def _noise_tables(law: AnswerLaw) -> tuple[float, float, IntArray, FloatArray, I
 
 
 def _convex(values: FloatArray) -> IntArray:
-    """Whole numbers at least as large as the values, by gap, that fall with the gap, ever more slowly.
-
-    Sums of such numbers over the other classes grow in the order in which balls of votes nest (mathematics.md D3).
-    """
+    """Whole numbers at least as large as the values, by gap, that fall ever more slowly (mathematics.md D3)."""
     result = np.ceil(values * (1 + 1e-13)).astype(np.int64)
     for gap in range(len(result) - 2, -1, -1):
         steps = result[gap + 1] - result[gap + 2] if gap + 2 < len(result) else 0

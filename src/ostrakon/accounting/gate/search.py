@@ -216,12 +216,7 @@ class ProfileSearch(_Search):
 
 
 class _Steepest:
-    """The table whose probabilities fall fastest, for every epsilon.
-
-    From one score to the next the released part must not gain more than its cost leaves of epsilon, and the refused one
-    not grow by more than e^epsilon. A lower probability allows a lower one next, so the fastest fall is found step
-    by step.
-    """
+    """The table whose probabilities fall fastest, for every epsilon: a lower one allows a lower one next."""
 
     def __init__(
         self, released: Released, hand: int, teachers: int, *, delta: float, probability: float, mu: float
