@@ -1,7 +1,5 @@
 """CIFAR-10 from a zip of pictures and from the binary version: the same images, and clear words for anything else."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 

@@ -1,7 +1,5 @@
 """Columns are read as the public table says, cell by cell."""
 
-from __future__ import annotations
-
 import datetime
 from decimal import Decimal
 

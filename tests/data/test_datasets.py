@@ -1,7 +1,5 @@
 """Data sets: the right shapes, shares and labels, and clear words where files are missing."""
 
-from __future__ import annotations
-
 import gzip
 
 import numpy as np

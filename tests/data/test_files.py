@@ -1,7 +1,5 @@
 """A file is whole or absent, whatever happens while it is written."""
 
-from __future__ import annotations
-
 import errno
 import os
 import resource

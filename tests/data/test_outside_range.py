@@ -1,7 +1,5 @@
 """Private values beyond the public range are counted for the trusted side, and nothing of it is released."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from pathlib import Path

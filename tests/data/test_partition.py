@@ -1,7 +1,5 @@
 """One record moves one teacher, and memory and DuckDB agree on which."""
 
-from __future__ import annotations
-
 import hmac
 
 import numpy as np

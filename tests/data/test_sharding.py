@@ -1,7 +1,5 @@
 """Shards of a table are all there or not there."""
 
-from __future__ import annotations
-
 import os
 import signal
 import stat

@@ -1,7 +1,5 @@
 """Tables are read as they are, and refused in one sentence where they cannot be."""
 
-from __future__ import annotations
-
 import gzip
 import signal
 

@@ -1,7 +1,5 @@
 """The tables of a run are checked together, before anything is trained."""
 
-from __future__ import annotations
-
 import os
 import shutil
 

@@ -1,7 +1,5 @@
 """What is said of the data before anything is spent: what each column is, what is not used and why, what cannot be."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Votes from files: counts or predictions, never guessed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Numbers and dates as people write them, identifiers, dropped columns and files that are no tables."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

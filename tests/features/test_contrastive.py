@@ -1,7 +1,5 @@
 """The encoder learns from public images what labels would need many of, and from nothing else."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

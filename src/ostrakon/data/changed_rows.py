@@ -131,10 +131,7 @@ def _standardised(columns: FloatArray) -> FloatArray:
 
 
 def _fits_by_chance(private: FloatArray, one: slice, other: slice, columns: int) -> float:
-    """The share of one part of the private rows that are near to rows of another part once they are fitted to them.
-
-    Regular series, and those with a trend, fit themselves.
-    """
+    """The share of one part of private rows near rows of another part after a fit: regular series fit themselves."""
     known, rest = private[one], private[other]
     if (rest[:, :columns].std(axis=0) == 0).any():
         return 0.0

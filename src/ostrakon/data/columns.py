@@ -267,10 +267,7 @@ def _judged(column: pd.Series, *, known: Collection[Kind] | None = None, text: b
 
 
 def _of_digits(given: pd.Series) -> str | None:
-    """The note of a column of dates such as 20241231, in cells that are not missing; None for another column.
-
-    A public rule: of ordinary numbers of eight digits between these dates, one in 28 is a date by chance.
-    """
+    """The note of a column of dates such as 20241231; None for another column."""
     numbers = pd.to_numeric(given, errors="coerce")
     if float(numbers.astype("Float64").between(FIRST_DIGITS, LAST_DIGITS).fillna(False).mean()) < _MOSTLY:
         return None

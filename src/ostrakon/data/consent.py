@@ -63,10 +63,10 @@ class Consent:
         levels = [level.strip() for level, _, _ in parts]
         if len(set(levels)) < len(levels):
             raise InvalidInput(f"consent must name every level once, got {', '.join(levels)}.")
-        return cls(
-            column=column.strip(),
-            epsilons={level: _number(level, text) for level, (_, _, text) in zip(levels, parts, strict=True)},
-        )
+        for level, (_, _, text) in zip(levels, parts, strict=True):
+            if not NUMBER.fullmatch(text.strip()):
+                raise InvalidInput(f"consent must be {_FORM}, got {shown(text)} as the epsilon of {shown(level)}.")
+        return cls(column=column.strip(), epsilons=dict(zip(levels, (float(text) for *_, text in parts), strict=True)))
 
     @property
     def epsilon(self) -> float:
@@ -102,9 +102,3 @@ def _text(level: Any) -> Any:
     if pd.api.types.is_scalar(level) and pd.isna(level):
         return None
     return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level).strip()
-
-
-def _number(level: str, text: str) -> float:
-    if not NUMBER.fullmatch(text.strip()):
-        raise InvalidInput(f"consent must be {_FORM}, got {shown(text)} as the epsilon of {shown(level)}.")
-    return float(text)

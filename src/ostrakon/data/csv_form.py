@@ -28,7 +28,7 @@ def dialect_of(path: Path, like: Table) -> Dialect:
     if like.dialect is not None:
         return like.dialect
     delim = next((delim for delim in DELIMITERS if len(set(like.columns) & first_cells(path, delim)) > 1), ",")
-    return Dialect(delim=delim, quote='"', escape='"', comment="", skip=0)
+    return Dialect(delim=delim)
 
 
 def first_cells(path: Path, delim: str) -> set[str]:
@@ -71,14 +71,10 @@ def open_csv(path: Path, *, names: Sequence[str] | str | None, header: bool | No
     if skip or len(sniffed["Columns"]) == 1:
         _require_one_form(path, None if known is None else known.delim)
     if known is None:
-        dialect = Dialect(
-            # Quotes may first occur below the rows that were sniffed.
-            delim=sniffed["Delimiter"],
-            quote='"' if sniffed["Quote"] == "(empty)" else sniffed["Quote"],
-            escape='"' if sniffed["Escape"] == "(empty)" else sniffed["Escape"],
-            comment="" if sniffed["Comment"] == "(empty)" else sniffed["Comment"],
-            skip=skip,
-        )
+        # Quotes may first occur below the rows that were sniffed.
+        signs = {sign: sniffed[sign.capitalize()] for sign in ("quote", "escape", "comment")}
+        signs = {sign: value for sign, value in signs.items() if value != "(empty)"}
+        dialect = Dialect(delim=sniffed["Delimiter"], skip=skip, **signs)
     elif skip > max(1, known.skip):
         raise InvalidInput(
             f"{path} must be one table with the signs of the public one (delimiter {known.delim!r}, quote "
@@ -93,9 +89,8 @@ def open_csv(path: Path, *, names: Sequence[str] | str | None, header: bool | No
         has_header = bool({name.lower() for name in given_names} & {name.lower() for name in own})
         given_names = None if has_header else given_names
     if given_names is None and not has_header:
-        given_names = resolve_names(None, file=path, columns=len(own)) or [
-            f"column{number}" for number in range(len(own))
-        ]
+        known_names = resolve_names(None, file=path, columns=len(own))
+        given_names = known_names or [f"column{number}" for number in range(len(own))]
     given = given_names or own
     if given_names is None and has_header:
         _require_names_once(path, dialect, own)
@@ -115,10 +110,7 @@ _LINES_LOOKED_AT = 200_000
 
 
 def _require_one_form(path: Path, delim: str | None) -> None:
-    """Refuse a CSV whose first line is like most others, and one of the first lines has another number of cells.
-
-    delim: what cuts it; None: what cuts the first line most often.
-    """
+    """Refuse a CSV whose first line is like most others, if one of the first lines has another number of cells."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             first = file.readline()

@@ -137,16 +137,13 @@ def require_same_scale(private: Any, other: Any, what: str) -> None:
     private, other: arrays with images, in memory. what: names the other images in the message. Errors: `InvalidInput`.
     """
     # The median: no single image decides.
-    most, other_most = (float(np.median(_brightest(X))) for X in (private, other))
+    brightest = ([np.abs(some).reshape(len(some), -1).max(axis=1) for some in blocks_of(X)] for X in (private, other))
+    most, other_most = (float(np.median(np.concatenate(parts))) for parts in brightest)
     if max(most, other_most) >= 8 * min(most, other_most) > 0:
         raise InvalidInput(
             f"{what} must have values on the private images' scale (files of 8 bits are divided by 255): the brightest "
             f"are mostly {other_most:.3g} and {most:.3g}."
         )
-
-
-def _brightest(X: Any) -> NDArray[Any]:
-    return np.concatenate([np.abs(some).reshape(len(some), -1).max(axis=1) for some in blocks_of(X)])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -107,7 +107,9 @@ class ShardPart:
 
     def read(self) -> list[pd.DataFrame]:
         """`tables` as separate frames, so that missing cells of one teacher do not change the types of another."""
-        return [_frame(rows) for rows in self.tables()] or [pd.DataFrame() for _ in self.teachers]
+        # Integers stay integers if one is missing: as floats, all beyond 2**53 would be rounded because of that one.
+        form: Any = {"date_as_object": False, "integer_object_nulls": True, "use_threads": False}
+        return [rows.to_pandas(**form) for rows in self.tables()] or [pd.DataFrame() for _ in self.teachers]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +166,11 @@ class ShardFolder:
         """The rows of consecutive teachers, not yet read. Errors: `InvalidInput` for teachers that do not exist."""
         whole("index", teachers.start, at_most=self.n_teachers - 1)
         whole("index", teachers.stop - 1, at_least=teachers.start, at_most=self.n_teachers - 1)
-        asked = (number for number, own in enumerate(pieces(self.n_teachers)) if _overlap(own, teachers))
+        asked = (
+            number
+            for number, own in enumerate(pieces(self.n_teachers))
+            if own.start < teachers.stop and teachers.start < own.stop
+        )
         listed = [(name, self.listed[name]) for name in map(_file_name, asked) if name in self.listed]
         if isinstance(self.folder, ObjectPath):
             files = tuple(ShardFile(self.folder / _stored_name(*entry), entry[1]) for entry in listed)
@@ -177,10 +183,6 @@ class ShardFolder:
         return self.part(range(index, index + 1)).read()[0]
 
 
-def _overlap(one: range, other: range) -> bool:
-    return one.start < other.stop and other.start < one.stop
-
-
 def _file_name(piece: int) -> str:
     return f"{PIECE}-{piece:02d}.parquet"
 
@@ -188,11 +190,6 @@ def _file_name(piece: int) -> str:
 def _stored_name(name: str, checksum: str) -> str:
     """A name with the checksum: every split of a table has another order of rows, and so other bytes."""
     return f"{checksum[:16]}-{name}"
-
-
-def _frame(rows: pa.Table) -> pd.DataFrame:
-    # Integers stay integers if one is missing: as floats, all beyond 2**53 would be rounded because of that one.
-    return rows.to_pandas(date_as_object=False, integer_object_nulls=True, use_threads=False)
 
 
 def partition_table(

@@ -140,7 +140,7 @@ def open_described(path: AnyPath, *, delimiter: str, names: Sequence[str] | str 
     """
     location, header = location_of(path), names is None
     like = Table(path=location, kind="csv", columns=(), types=(), header=header, named=True, relation="",
-                 dialect=Dialect(delim=delimiter, quote='"', escape='"', comment="", skip=0))  # fmt: skip
+                 dialect=Dialect(delim=delimiter))  # fmt: skip
     table = open_table(location, names=names, header=header, like=like)
     if table.dialect is not None and table.dialect.skip:
         # Else a record, whose label is private, could be taken for the header: its cells would become column names.

@@ -36,10 +36,10 @@ class Dialect:
     """How a CSV is written: its signs, "" for none, and the number of lines before the table."""
 
     delim: str
-    quote: str
-    escape: str
-    comment: str
-    skip: int
+    quote: str = '"'
+    escape: str = '"'
+    comment: str = ""
+    skip: int = 0
 
     @property
     def signs(self) -> str:

@@ -139,7 +139,6 @@ def open_task(
     by: str | int | None = None,
     test: str | os.PathLike[str] | None = None,
     names: Sequence[str] | str | None = None,
-    header: bool | None = None,
     classes: Sequence[str] | str | None = None,
     text: bool = False,
     alone: bool = True,
@@ -161,7 +160,7 @@ def open_task(
         The column with the user of every row.
     test : str or path, optional
         A labelled table.
-    names, header
+    names
         See `open_table`; the names of the private table apply to the others where those have no header.
     classes : list of str, optional
         The labels, where the public table does not have them, or `FROM_PRIVATE`.
@@ -198,10 +197,10 @@ def open_task(
         that may be a header or a record.
     """
     parts = label_columns(target, read_by)
-    hidden, shown = _open_both(private, public, names=names, header=header, target=target, by=by, parts=parts)
+    hidden, shown = _open_both(private, public, names=names, target=target, by=by, parts=parts)
     target_name = hidden.column(target, what="target column")
     by_name = _user_column(hidden, by, (target_name, *parts))
-    shown = hidden if protect == "labels" else _named_like(shown, hidden, target_name, header)
+    shown = hidden if protect == "labels" else _named_like(shown, hidden, target_name)
     consent, leveled = _with_levels(consent, hidden, target_name, by_name)
     dropped = dropped_columns(drop, hidden, shown, kept=(target_name, by_name, *parts)) | {*parts} | leveled
     features = _features(hidden, target_name, by_name, dropped)
@@ -209,16 +208,19 @@ def open_task(
     _needs(shown, features, hidden, "public", target=target_name)
     if protect == "records" and same_content(hidden, shown, features):
         raise InvalidInput(f"The public table {shown.path} is the private one: its rows would leave the private zone.")
-    tested = None if test is None else _test_table(test, hidden, features, target_name, header, parts=parts)
+    tested = None if test is None else _test_table(test, hidden, features, target_name, parts=parts)
     _enough_rows(shown)
     seen = shown.read(features)
     if protect == "records" and not allow_shared_rows:
-        _refuse_shared(hidden, shown, seen)
+        for compared in compared_columns(seen):
+            refuse_shared_rows(hidden.counted(compared), shown.marks(compared))
     known = shown if protect == "records" else None
     all_labels, origin = _classes(hidden, known, target_name, classes, alone=alone, read_by=read_by)
     columns = Columns.of(seen, text=text)
     _no_line_breaks(hidden, columns, seen)
-    _require_forms({"private": hidden if protect == "records" else None, "test": tested}, columns, shown)
+    for what, table in {"private": hidden if protect == "records" else None, "test": tested}.items():
+        if table is not None:
+            require_same_form(table, columns, public=shown, what=what)
     if protect == "records" and not allow_shared_rows:
         refuse_changed_rows(columns.apply(hidden.some(columns.kept)), columns.apply(seen))
     return TableTask(
@@ -236,17 +238,6 @@ def open_task(
         read_by=read_by,
         consent=consent,
     )
-
-
-def _require_forms(tables: dict[str, Table | None], columns: Columns, shown: Table) -> None:
-    for what, table in tables.items():
-        if table is not None:
-            require_same_form(table, columns, public=shown, what=what)
-
-
-def _refuse_shared(hidden: Table, shown: Table, seen: pd.DataFrame) -> None:
-    for compared in compared_columns(seen):
-        refuse_shared_rows(hidden.counted(compared), shown.marks(compared))
 
 
 def _with_levels(
@@ -276,21 +267,17 @@ def _open_both(
     public: str | os.PathLike[str] | None,
     *,
     names: Sequence[str] | str | None,
-    header: bool | None,
     target: str | int,
     by: str | int | None,
     parts: Sequence[str],
 ) -> tuple[Table, Table]:
-    """The private and the public table; without a public one, the private table without its labels twice.
-
-    parts: columns of labels, which are joined to `target`; () if it is one column.
-    """
+    """The private and the public table; without a public one, the private table without its labels twice."""
     if public is None:
         hidden = shown = open_labels_only(private, names=names)
     else:
-        shown = open_table(public, header=header)
-        hidden = open_table(private, names=names, header=header, like=shown)
-    if names is None and (public is None or header is None):
+        shown = open_table(public)
+        hidden = open_table(private, names=names, like=shown)
+    if names is None:
         _require_vouched_header(hidden, None if public is None else shown, *(parts or (target,)), by)
     return (joined_columns(hidden, parts, str(target)) if parts else hidden), shown
 
@@ -303,22 +290,18 @@ def _features(hidden: Table, target: str, by: str | None, dropped: frozenset[str
 
 
 def _test_table(
-    test: str | os.PathLike[str],
-    hidden: Table,
-    features: tuple[str, ...],
-    target: str,
-    header: bool | None,
-    *,
-    parts: Sequence[str],
+    test: str | os.PathLike[str], hidden: Table, features: tuple[str, ...], target: str, *, parts: Sequence[str]
 ) -> Table:
-    tested = _named_like(open_table(test, header=header), hidden, target, header)
+    tested = _named_like(open_table(test), hidden, target)
     require_same_widths(features, tested.columns, what="test table")
-    _needs(tested, (*features, *(parts or (target,))), hidden, "test")
-    if parts:
-        tested = joined_columns(tested, parts, target)
+    _require_own(tested, (*features, *(parts or (target,))), hidden, features)
+    return joined_columns(tested, parts, target) if parts else tested
+
+
+def _require_own(tested: Table, columns: Sequence[str], hidden: Table, features: Sequence[str]) -> None:
+    _needs(tested, columns, hidden, "test")
     if same_content(hidden, tested, features):
         raise InvalidInput(f"The test table {tested.path} is the private one; a test needs rows of its own.")
-    return tested
 
 
 def open_described_task(
@@ -357,9 +340,7 @@ def open_described_task(
     tested = None
     if test is not None:
         tested = open_described(test, delimiter=domain.delimiter, names=names)
-        _needs(tested, (*domain.names, target_name), hidden, "test")
-        if same_content(hidden, tested, domain.names):
-            raise InvalidInput(f"The test table {tested.path} is the private one; a test needs rows of its own.")
+        _require_own(tested, (*domain.names, target_name), hidden, domain.names)
     _no_gaps(hidden, by_name)
     labels, origin = _classes(hidden, None, target_name, classes, alone=alone)
     hidden.require_one_line([name for name in hidden.columns if name in (*domain.names, target_name, by_name)])
@@ -413,12 +394,12 @@ def dropped_columns(drop: Sequence[str], *tables: Table, kept: Sequence[str | No
     return frozenset(dropped)
 
 
-def _named_like(table: Table, private: Table, target: str, header: bool | None) -> Table:
+def _named_like(table: Table, private: Table, target: str) -> Table:
     """The table; where it and the private one have no header, opened with the private one's names."""
     known = {name.lower() for name in private.columns}
     # In a table of text alone, the first row looks like a header; unknown names are data.
     bare = not table.header or (not private.header and not known & {name.lower() for name in table.columns})
-    if table.kind != "csv" or not bare or header is True:
+    if table.kind != "csv" or not bare:
         return table
     names = list(private.columns)
     if len(table.columns) == len(names):

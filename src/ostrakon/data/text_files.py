@@ -55,7 +55,9 @@ def require_pictures(path: str | os.PathLike[str]) -> None:
     folder = Path(path)
     if not folder.is_dir():
         return
-    inside = [file for file in folder.rglob("*") if not _hidden(file.relative_to(folder))]
+    inside = [
+        file for file in folder.rglob("*") if not any(part.startswith(".") for part in file.relative_to(folder).parts)
+    ]
     texts, pictures = (sum(file.suffix.lower() in of for file in inside) for of in (SUFFIXES, PICTURES))
     if texts > 2 * pictures:
         raise InvalidInput(
@@ -140,10 +142,6 @@ def _files(root: Path) -> Iterator[Path]:
 
 def _unreadable(error: OSError) -> None:
     raise InvalidInput(f"{error.filename} cannot be read: {(error.strerror or str(error)).lower()}.") from None
-
-
-def _hidden(inside: Path) -> bool:
-    return any(part.startswith(".") for part in inside.parts)
 
 
 def _is_text(file: Path) -> bool:

@@ -64,6 +64,7 @@ def load_votes(
         raise InvalidInput(f"kind must be one of {', '.join(_KINDS)}, got {kind!r}.")
     teachers = None if teachers is None else whole("teachers", teachers, at_least=1)
     classes = None if classes is None else whole("classes", classes, at_least=2)
+    # Teachers that vote on few queries abstain on the others.
     abstentions = abstentions or max_contributions is not None
     file = Path(path)
     name, array = _read(file)
@@ -76,18 +77,11 @@ def load_votes(
     if array.dtype.kind not in "iuf":
         if kind == "counts":
             raise InvalidInput(f"{file} must hold counts, which are whole numbers, got text such as {array.flat[0]!r}.")
-        return _from_names(
-            file,
-            array,
-            teachers=teachers,
-            classes=classes,
-            abstentions=abstentions,
-            max_contributions=max_contributions,
-        )
+        _expect(file, array.shape[1], teachers)
+        numbers = _from_names(file, array, classes=classes, abstentions=abstentions)
+        return _counted(numbers, classes=classes, abstentions=abstentions, max_contributions=max_contributions)
     if kind == "auto":
-        # Teachers that vote on few queries abstain on the others.
-        silent = abstentions or max_contributions is not None
-        kind = _tell(file, array, teachers=teachers, classes=classes, abstentions=silent)
+        kind = _tell(file, array, teachers=teachers, classes=classes, abstentions=abstentions)
     if kind == "counts":
         if classes is not None and array.shape[1] != classes:
             raise InvalidInput(f"{file} has {array.shape[1]} columns of counts, but classes is {classes}.")
@@ -157,20 +151,11 @@ def _tell(
     return "counts" if counts else "predictions"
 
 
-def _from_names(
-    file: Path,
-    array: NDArray[Any],
-    *,
-    teachers: int | None,
-    classes: int | None,
-    abstentions: bool,
-    max_contributions: int | None,
-) -> Votes:
+def _from_names(file: Path, array: NDArray[Any], *, classes: int | None, abstentions: bool) -> NDArray[np.int64]:
     import pandas as pd
 
     from ostrakon.data.classes import MOST_CLASSES
 
-    _expect(file, array.shape[1], teachers)
     missing = pd.isna(array)
     if missing.any() and not abstentions:
         raise InvalidInput(f"{file} has {int(missing.sum())} empty cells; declare abstentions if teachers may abstain.")
@@ -181,7 +166,7 @@ def _from_names(
     numbers[~missing] = indices
     if len(names) > MOST_CLASSES:
         raise InvalidInput(f"{file} names {len(names)} classes; at most {MOST_CLASSES} are allowed.")
-    return _counted(numbers, classes=classes, abstentions=abstentions, max_contributions=max_contributions)
+    return numbers
 
 
 def _counted(
@@ -206,7 +191,7 @@ def _read(file: Path) -> tuple[str, NDArray[Any]]:
     if suffix in ("npy", "npz"):
         return _read_numpy(file)
     if suffix in ("csv", "tsv", "txt", "parquet", "pq"):
-        return "", _read_table(file)
+        return "", _table_with_names(file)[1]
     raise InvalidInput(f"{file} must be a .npy, .npz, .csv or .parquet file of votes.")
 
 
@@ -232,10 +217,6 @@ def _read_numpy(file: Path) -> tuple[str, NDArray[Any]]:
         raise InvalidInput(f"{file} cannot be read as a NumPy file: {str(error).splitlines()[0]}") from error
     except Exception as error:  # a damaged .npz raises what its zip or zlib layer raises
         raise InvalidInput(f"{file} cannot be read as a NumPy file: {type(error).__name__}.") from error
-
-
-def _read_table(file: Path) -> NDArray[Any]:
-    return _table_with_names(file)[1]
 
 
 def _table_with_names(file: Path) -> tuple[tuple[str, ...], NDArray[Any]]:

@@ -187,9 +187,7 @@ class PublicGraph:
         return np.ascontiguousarray((total + strength**steps * reached).T)
 
 
-def build_graph(
-    features: ArrayLike, *, neighbours: int = 10, random_state: int | None = 0, n_jobs: int | None = None
-) -> PublicGraph:
+def build_graph(features: ArrayLike, *, neighbours: int = 10, random_state: int | None = 0) -> PublicGraph:
     """The graph of the nearest neighbours of public examples.
 
     Parameters
@@ -200,8 +198,6 @@ def build_graph(
         Number of nearest neighbours of every example, from 1 to pool - 1.
     random_state : int, optional
         Seed of the approximate search.
-    n_jobs : int, optional
-        Number of processes of the search.
 
     Returns
     -------
@@ -229,7 +225,7 @@ def build_graph(
     if neighbours >= len(points):
         raise InvalidInput(f"neighbours must be below the pool's {len(points)} examples, got {neighbours}.")
     points = np.ascontiguousarray(points, np.float32)
-    distances, places = _neighbours(points, neighbours, random_state, n_jobs)
+    distances, places = _neighbours(points, neighbours, random_state)
     scale = np.maximum(distances[:, min(6, neighbours - 1)], 1e-6 * max(float(distances.max()), 1e-12))
     closeness = np.exp(-(distances**2) / (scale[:, None] * scale[places]))
     starts = np.repeat(np.arange(len(points)), neighbours)
@@ -240,17 +236,15 @@ def build_graph(
     return PublicGraph(weights=(edges + edges.T).tocsr())
 
 
-def _neighbours(
-    points: FloatArray, neighbours: int, random_state: int | None, n_jobs: int | None
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def _neighbours(points: FloatArray, neighbours: int, random_state: int | None) -> tuple[NDArray[Any], NDArray[Any]]:
     if len(points) <= EXACT_BELOW:
         # Called without points, an example is not its own neighbour, even where others equal it.
-        return NearestNeighbors(n_neighbors=neighbours, algorithm="brute", n_jobs=n_jobs).fit(points).kneighbors()
-    return approximate_neighbours(points, neighbours, random_state=random_state, n_jobs=n_jobs)
+        return NearestNeighbors(n_neighbors=neighbours, algorithm="brute").fit(points).kneighbors()
+    return approximate_neighbours(points, neighbours, random_state=random_state)
 
 
 def approximate_neighbours(
-    points: FloatArray, neighbours: int, *, random_state: int | None = 0, n_jobs: int | None = None
+    points: FloatArray, neighbours: int, *, random_state: int | None = 0
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Distances and positions of the approximate nearest neighbours of every row, both of shape (rows, neighbours).
 
@@ -260,7 +254,7 @@ def approximate_neighbours(
         Rows.
     neighbours : int
         Number of neighbours.
-    random_state, n_jobs
+    random_state
         Of pynndescent.
 
     Returns
@@ -288,7 +282,7 @@ def approximate_neighbours(
             f"A pool of {len(points)} examples needs approximate neighbours: pip install ostrakon[graph], "
             f"or use at most {EXACT_BELOW} examples."
         ) from None
-    index = NNDescent(points, n_neighbors=neighbours + 1, random_state=random_state, n_jobs=n_jobs)
+    index = NNDescent(points, n_neighbors=neighbours + 1, random_state=random_state)
     places, distances = index.neighbor_graph
     return _without_self(np.asarray(places), np.asarray(distances), neighbours)
 

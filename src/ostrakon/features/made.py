@@ -137,7 +137,7 @@ class MadeEncoder(FrozenEncoder):
             return self._encoder(torch.from_numpy(np.ascontiguousarray(row[None]))).cpu().numpy()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_made", "_is_module")}
+        return {name: value for name, value in vars(self).items() if name not in ("_encoder", "_is_module")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

@@ -73,10 +73,7 @@ class _Search:
         return np.column_stack([rows, np.ones(len(rows))]).astype(np.float32) @ self.single
 
     def _error(self, rows: FloatArray) -> FloatArray:
-        """Bound on the error of `_near`, (rows,): n u sum |x||q|, and a margin for earlier rounding.
-
-        Infinite where a partial sum might overflow in single precision.
-        """
+        """Bound on the error of `_near`, (rows,): n u sum |x||q| and a margin; infinite where a sum might overflow."""
         sizes = np.sqrt(np.einsum("rf,rf->r", rows, rows)) * self.longest + float(self.squares.max(initial=0)) / 2
         bound = 1.1 * (self.asked.shape[1] + 8) * (_UNIT * sizes + _LEAST)
         return np.where(sizes < _MOST, bound, np.inf)

@@ -27,10 +27,9 @@ def choose_queries(
     pool: int,
     budget: int | None = None,
     features: ArrayLike | None = None,
-    asked: ArrayLike = (),
     random_state: int | None = None,
 ) -> IntArray:
-    """Positions of queries in the public pool, most useful first, without repetition and without earlier queries.
+    """Positions of queries in the public pool, most useful first, without repetition.
 
     Parameters
     ----------
@@ -39,11 +38,9 @@ def choose_queries(
     pool : int
         Number of public examples, at least 1.
     budget : int, optional
-        Number of queries. Default: all that are left.
+        Number of queries. Default: all.
     features : float array of shape (pool, features), optional
         Features of the pool.
-    asked : int array
-        Positions of earlier queries.
     random_state : int, optional
         Seed.
 
@@ -58,31 +55,27 @@ def choose_queries(
         For an unknown method, a budget beyond the pool, missing features, and a function that repeats positions.
     """
     pool = whole("pool", pool, at_least=1)
-    done = _positions(asked, pool, "asked")
-    left = pool - len(done)
-    budget = left if budget is None else whole("budget", budget, at_least=1, at_most=left)
+    budget = pool if budget is None else whole("budget", budget, at_least=1, at_most=pool)
     points = None if features is None else _points(features, pool)
     if callable(method):
         chosen = _positions(method(points if points is not None else np.empty((pool, 0), np.float32), budget), pool)
-        if len(chosen) > budget or np.isin(chosen, done).any():
-            raise InvalidInput(f"The query function must give at most {budget} positions that were not asked before.")
+        if len(chosen) > budget:
+            raise InvalidInput(f"The query function must give at most {budget} positions, got {len(chosen)}.")
         return chosen
     if method not in METHODS:
         raise InvalidInput(f"queries must be one of {', '.join(METHODS)} or a function, got {method!r}.")
-    if method == "all" and budget < left:
-        raise InvalidInput(f"queries='all' asks {left} queries; for a budget of {budget} choose 'representatives'.")
+    if method == "all" and budget < pool:
+        raise InvalidInput(f"queries='all' asks {pool} queries; for a budget of {budget} choose 'representatives'.")
     if method == "all":
-        return np.setdiff1d(np.arange(pool), done)
+        return np.arange(pool)
     if method == "random":
-        return np.random.default_rng(random_state).permutation(np.setdiff1d(np.arange(pool), done))[:budget]
+        return np.random.default_rng(random_state).permutation(np.arange(pool))[:budget]
     if points is None:
         raise InvalidInput("queries='representatives' needs the features of the public pool.")
-    return representatives(points, budget, asked=done, random_state=random_state)
+    return representatives(points, budget, random_state=random_state)
 
 
-def representatives(
-    features: ArrayLike, budget: int, *, asked: ArrayLike = (), random_state: int | None = None
-) -> IntArray:
+def representatives(features: ArrayLike, budget: int, *, random_state: int | None = None) -> IntArray:
     """Medoids of clusters of the pool: a few examples that represent all others.
 
     Parameters
@@ -90,9 +83,7 @@ def representatives(
     features : float array of shape (pool, features)
         Features of the pool.
     budget : int
-        Number of examples, from 1 to the number of examples that are left.
-    asked : int array
-        Earlier medoids, which are kept fixed.
+        Number of examples, from 1 to the size of the pool.
     random_state : int, optional
         Seed.
 
@@ -120,27 +111,25 @@ def representatives(
     True
     """
     points = _points(features)
-    done = _positions(asked, len(points), "asked")
-    budget = whole("budget", budget, at_least=1, at_most=len(points) - len(done))
+    budget = whole("budget", budget, at_least=1, at_most=len(points))
     seeds = np.random.SeedSequence(random_state)
-    chosen = list(done)
-    size = max(FIRST_STAGE, len(chosen))
+    chosen, size = list[int](), FIRST_STAGE
     # The number of threads changes the rounding of sums, and on a busy machine threads wait for each other.
     with threadpool_limits(1), working("Choosing queries", budget) as report:
-        while len(chosen) - len(done) < budget:
+        while len(chosen) < budget:
             size = size if size > len(chosen) else 2 * size
             more = min(size, len(points)) - len(chosen)
             # The seed of a stage depends on its size alone, never on the budget: lists must be prefixes of each other.
             seed = int(seeds.spawn(1)[0].generate_state(1)[0] >> 1)
             stage = _stage if size <= LAST_STAGE else _at_random
-            before = len(chosen) - len(done)
+            before = len(chosen)
 
             def advance(share: float, before: int = before, more: int = more) -> None:
                 # The work for one more cluster is the same in every stage.
                 report(min(int(before + share * more), budget), budget)
 
             chosen.extend(stage(points, np.array(chosen, np.int64), more, seed, advance))
-    return np.array(chosen[len(done) : len(done) + budget], np.int64)
+    return np.array(chosen[:budget], np.int64)
 
 
 def _stage(points: FloatArray, fixed: IntArray, more: int, seed: int, advance: Advance) -> list[int]:
@@ -179,12 +168,12 @@ def _points(features: ArrayLike, pool: int | None = None) -> FloatArray:
     return np.ascontiguousarray(points, np.float32)
 
 
-def _positions(values: Any, pool: int, name: str = "positions") -> IntArray:
+def _positions(values: Any, pool: int) -> IntArray:
     places = np.asarray(values)
     if places.size == 0:
         return np.empty(0, np.int64)
     if places.ndim != 1 or places.dtype.kind not in "iu" or places.min() < 0 or places.max() >= pool:
-        raise InvalidInput(f"{name} must be integers from 0 to {pool - 1}, got {values!r}.")
+        raise InvalidInput(f"positions must be integers from 0 to {pool - 1}, got {values!r}.")
     if len(np.unique(places)) != len(places):
-        raise InvalidInput(f"{name} must name no example twice.")
+        raise InvalidInput("positions must name no example twice.")
     return places.astype(np.int64)

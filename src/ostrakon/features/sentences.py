@@ -162,10 +162,7 @@ class SentenceEncoder(TextEncoder):
         return parts
 
     def _number_at_a_time(self, tokens: int) -> int:
-        """How many texts of a length go through at a time: those of `_TOKENS`, or 1 if they change each other's bits.
-
-        The order of summation does not depend on the values, so it is seen on random numbers.
-        """
+        """How many texts of a length go through at a time: `_TOKENS` of them, or 1 if they change each other's bits."""
         some = max(1, _TOKENS // tokens)
         if tokens not in self._at_a_time:
             kinds = {value.shape: value for name, value in self._weights.items() if ".layer.0." in name}

@@ -155,10 +155,7 @@ def _ranked(numbers: list[NDArray[np.float64]], fitted: Any) -> list[NDArray[np.
 
 
 def _rank(cells: NDArray[np.float64], quantiles: NDArray[np.float64], shares: NDArray[np.float64]) -> Any:
-    """The result of `QuantileTransformer` for a column, by one search: the mean of interpolating up and down.
-
-    quantiles: ascending; shares: the share of values below each. Elementwise operations only.
-    """
+    """`QuantileTransformer` for a column, by one search; quantiles ascend, shares lie below each value."""
     knots, first, often = np.unique(quantiles, return_index=True, return_counts=True)
     low, high = shares[first], shares[first + often - 1]
     after = np.minimum(np.arange(1, len(knots) + 1), len(knots) - 1)
