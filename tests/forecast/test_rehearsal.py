@@ -1,5 +1,6 @@
 """A rehearsal plays the run: forecasts hold what the run gives, and would not without its noise."""
 
+import dataclasses
 import inspect
 
 import numpy as np
@@ -12,10 +13,13 @@ from ostrakon.forecast import interval, least_epsilon, offers, outlook, public_r
 from ostrakon.forecast.interval import MEASURES
 from ostrakon.forecast.offers import make_offers
 from ostrakon.forecast.public_rows import PublicRows
-from ostrakon.forecast.rehearsal import _split, rehearse
+from ostrakon.forecast.rehearsal import _Scene, _split, rehearse
 from ostrakon.options.options import Options
+from ostrakon.planning.make_plan import make_plan
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
+from ostrakon.run.stages.features import view_of
+from ostrakon.run.stages.votes import collect
 from ostrakon.run.steps import run_steps
 from ostrakon.run.storage import Storage
 from ostrakon.teachers import parallel
@@ -136,6 +140,26 @@ def test_workers_play_what_one_process_does(monkeypatch):
     here = played(1.0, public=shown(), options=Options(student="logistic", seed=3, jobs=1))
     monkeypatch.setattr(parallel, "_START_SECONDS", 0.0)
     assert played(1.0, public=shown(), options=Options(student="logistic", seed=3, jobs=2)) == here
+
+
+@pytest.mark.parametrize("read_by", [None, RANGE, SEVERAL], ids=["classes", "quantity", "labels"])
+def test_rows_that_are_drawn_often_vote_as_often(read_by):
+    X, y = of_another_target(read_by, 240, np.random.default_rng(1))
+    public = shown() if read_by is None else PublicRows.of(X, y, read_by=read_by)
+    view, learned = view_of(public.X, "auto", seed=0), RANGE.steps(y) if read_by is RANGE else public.y
+    private = np.random.default_rng(0).integers(20, size=RECORDS)
+    scene = _Scene.of(public, view, learned, pool=np.arange(100, 240), private=private, options=OPTIONS)
+    sizes = {"units": RECORDS, "pool": 140, "classes": len(public.classes), "target": public.target}
+    plan = make_plan(Options(epsilon=1.0), **sizes)
+    queries = scene.queries(plan.queries)
+    given = dataclasses.replace(scene.learning.view, representation=scene.as_it_is)
+    rows = Rows(X=view.public[private], y=learned[private], fixed=True)
+    every, _ = collect(plan, rows, given, queries, OPTIONS)
+    votes = scene._votes(plan, queries)
+    assert votes == every
+    assert votes.moments == every.moments
+    fewer = _Scene.of(public, view, learned, pool=np.arange(100, 240), private=private[1:], options=OPTIONS)
+    assert fewer._votes(plan, queries) != every
 
 
 def test_parts_share_no_row_and_every_row_is_held_out_before_any_is_again():

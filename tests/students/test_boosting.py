@@ -34,3 +34,20 @@ def test_it_is_as_good_as_without_and_thresholds_hold_between_steps():
     theirs = HistGradientBoostingClassifier(**options).fit(X, Y, sample_weight=weights)
     assert abs(ours.score(X, Y) - theirs.score(X, Y)) < 0.03
     np.testing.assert_array_equal(ours.predict(X), ours.predict(in_steps(X, 32)))
+
+
+def test_rows_with_shares_are_examples_of_both_classes():
+    shares = np.clip(0.5 + 0.3 * np.nan_to_num(X[:, 0]) + 0.1 * X[:, 1] - 0.2, 0.05, 0.95)
+    weights = RNG.random(600)
+    options = {"max_bins": 32, "max_iter": 30, "max_leaf_nodes": 7, "random_state": 0, "early_stopping": False}
+    ours = Boosting(min_samples_leaf=10, **options)
+    ours.fit_shares(X, shares, classes=np.array([3, 5]), sample_weight=weights)
+    twice, both = np.concatenate([X, X]), np.repeat([3, 5], 600)
+    theirs = Boosting(min_samples_leaf=20, **options)
+    theirs.fit(twice, both, sample_weight=np.concatenate([(1 - shares) * weights, shares * weights]))
+    assert ours.classes_.tolist() == theirs.classes_.tolist() == [3, 5]
+    assert set(ours.predict(X)) == {3, 5}
+    assert np.abs(ours.predict_proba(X) - theirs.predict_proba(X)).max() < 0.02
+    # Rounded shares would be learned as certain.
+    certain = Boosting(min_samples_leaf=10, **options).fit(X, 3 + 2 * (shares > 0.5), sample_weight=weights)
+    assert np.abs(certain.predict_proba(X) - theirs.predict_proba(X)).max() > 0.2

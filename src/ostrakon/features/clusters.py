@@ -12,6 +12,8 @@ Advance = Callable[[float], None]
 
 _CELLS = 2**20
 """Number of distances in memory at once."""
+_ALL = 4096
+"""Number of points up to which the distances of all of them may be in memory, 64 MB."""
 _FIXED = 64
 """Fixed centres whose distances are in memory at once."""
 _TOGETHER = 8
@@ -31,10 +33,10 @@ def spread(
     k-means++, Arthur and Vassilvitskii 2007): the one with the smallest remaining sum of squared distances. advance:
     receives the share of the work that is done.
     """
-    squares = np.square(points).sum(axis=1)
+    squares, turned = np.square(points).sum(axis=1), np.ascontiguousarray(points.T)
 
     def distances(centres: FloatArray) -> FloatArray:
-        away = (-2 * centres) @ points.T
+        away = (-2 * centres) @ turned
         away += squares
         away += np.square(centres).sum(axis=1)[:, None]
         return np.maximum(away, 0, out=away)
@@ -43,6 +45,8 @@ def spread(
     for at in range(0, len(fixed), _FIXED):
         np.minimum(least, distances(fixed[at : at + _FIXED]).min(axis=0), out=least)
     tries = 2 + int(np.log(len(fixed) + more))
+    # Of few points all distances at once take less time than those of every draw.
+    known = distances(points) if len(points) <= min(_ALL, 12 * more) else None
     chosen = np.empty(more, np.int64)
     for index in range(more):
         # If all are equal, or there is no point yet, all are equally likely.
@@ -51,7 +55,7 @@ def spread(
             drawn = rng.integers(len(points), size=tries)
         else:
             drawn = np.searchsorted(weights, rng.random(tries) * weights[-1], side="right").clip(max=len(points) - 1)
-        away = np.minimum(distances(points[drawn]), least)
+        away = np.minimum(distances(points[drawn]) if known is None else known[drawn], least)
         best = int(away.sum(axis=1, dtype=np.float64).argmin())
         chosen[index], least = drawn[best], away[best]
         advance((index + 1) / more)
@@ -67,13 +71,17 @@ def settled(
     points does not move, either. It ends early when no centre moves. advance: as of `spread`,
     after every block of a round.
     """
-    members = np.zeros(len(centres), np.int64)
+    members, together = np.zeros(len(centres), np.int64), len(fixed) + len(centres)
+    # The fixed centres are compared once, because neither they nor the points move.
+    taken = np.full(len(points), -np.inf, np.float32)
+    if len(fixed):
+        taken = np.concatenate([near.max(axis=1) for _, near in _near(points, fixed, together)])
     for done in range(rounds):
         sums, rows = np.zeros(centres.shape), 0
         members[:] = 0
-        for block, near in _near(points, np.concatenate([fixed, centres])):
-            own = near.argmax(axis=1) - len(fixed)
-            here = np.flatnonzero(own >= 0)
+        for block, near in _near(points, centres, together):
+            own = near.argmax(axis=1)
+            here = np.flatnonzero(near[np.arange(len(block)), own] > taken[rows : rows + len(block)])
             ones = np.ones(len(here), np.float32)
             shape = (len(centres), len(block))
             sums += csr_array((ones, (own[here], here)), shape=shape) @ block
@@ -115,7 +123,7 @@ def medoids(points: FloatArray, centres: FloatArray, *, members: IntArray, witho
 def _nearest_of(points: FloatArray, centres: FloatArray, taken: NDArray[np.bool_]) -> IntArray:
     """The nearest point to each centre, (centres,), that is not taken; a tie goes to the first."""
     best, position, at = np.full(len(centres), -np.inf, np.float32), np.full(len(centres), -1), 0
-    for block, near in _near(points, centres):
+    for block, near in _near(points, centres, len(centres)):
         near -= np.square(block).sum(axis=1, keepdims=True) / 2
         near[taken[at : at + len(block)]] = -np.inf
         nearest = near.argmax(axis=0)
@@ -126,11 +134,11 @@ def _nearest_of(points: FloatArray, centres: FloatArray, taken: NDArray[np.bool_
     return position
 
 
-def _near(points: FloatArray, centres: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """(points, their similarity to every centre: larger is nearer), in blocks."""
+def _near(points: FloatArray, centres: FloatArray, together: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """(points, their similarity to every centre: larger is nearer), in blocks for so many centres `together`."""
     turned = np.ascontiguousarray(centres.T)
     half = np.square(centres).sum(axis=1) / 2
-    some = max(1, _CELLS // max(1, len(centres)))
+    some = max(1, _CELLS // max(1, together))
     for at in range(0, len(points), some):
         block = points[at : at + some]
         near = block @ turned

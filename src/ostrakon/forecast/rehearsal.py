@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,11 +13,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestRegressor
+from sklearn.ensemble import RandomForestRegressor
 from threadpoolctl import threadpool_limits
 
 from ostrakon.data.quantity import Quantity
 from ostrakon.data.target import Target
+from ostrakon.estimators.choices import is_images
 from ostrakon.features.representation import Representation, is_embedded, learn_representation
 from ostrakon.features.rowwise import take_rows
 from ostrakon.forecast.interval import MEASURES, Forecast, bounds_of
@@ -33,12 +35,13 @@ from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.selected import released_counts
 from ostrakon.run.stages.student import answer_queries, fit_student
 from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.students.boosting import MOST_BINS, Boosting
 from ostrakon.students.label_student import thresholds_of
 from ostrakon.students.measures import measures_of_labels, measures_of_quantity
-from ostrakon.students.selection import Selection, taught
+from ostrakon.students.selection import RACED, Candidate, Selection, select, taught
 from ostrakon.teachers.parallel import spread
 from ostrakon.validation import InvalidInput, whole
-from ostrakon.votes import IntArray
+from ostrakon.votes import BoundedVotes, IntArray, Moments, Votes
 
 REPETITIONS = 5
 HOLDOUT, PRIVATE = 1 / 4, 3 / 8
@@ -102,12 +105,14 @@ class _Scene:
     """One repetition: features are learned once, and so are the queries, for all epsilons.
 
     rows, labels: those that play the records, as features already; as_it_is: the representation that leaves them so.
+    drawn: the row that each record is.
     """
 
     learning: Learning
     as_it_is: Representation
     rows: Any
     labels: NDArray[Any]
+    drawn: IntArray
     options: Options
     asked: dict[int, IntArray]
 
@@ -118,9 +123,11 @@ class _Scene:
         """view: of all public rows, whose features are computed once for all scenes."""
         own = dataclasses.replace(view, public=view.public[pool])
         learning = Learning(X_public=take_rows(shown.X, pool), view=own, student=options.student, seed=options.seed)
-        seen = view.public[private]
+        different, drawn = np.unique(private, return_inverse=True)
+        seen = view.public[different]
         as_it_is = learn_representation("raw", seen)
-        return cls(learning=learning, as_it_is=as_it_is, rows=seen, labels=y[private], options=options, asked={})
+        players: Any = {"rows": seen, "labels": y[different], "drawn": drawn}
+        return cls(learning=learning, as_it_is=as_it_is, options=options, asked={}, **players)
 
     @property
     def pool(self) -> int:
@@ -141,22 +148,54 @@ class _Scene:
     def play(self, plan: Plan, *, rng: np.random.Generator, student: str | None = None) -> Selection:
         """Votes, noise and student of one run. student: the candidate that learns, where none is to be chosen."""
         queries = self.queries(plan.queries)
-        view = dataclasses.replace(self.learning.view, representation=self.as_it_is)
-        # Split by place: by content, all draws of a row would be one teacher's.
-        votes, _ = collect(plan, Rows(X=self.rows, y=self.labels, fixed=True), view, queries, self.options)
+        votes = self._votes(plan, queries)
         answers = answer_queries(plan, votes, queries=queries, learning=self.learning, log=Log(), rng=rng)
-        moments = answers.moments is not None
-        sizes = {"classes": plan.classes, "queries": plan.queries}
-        counted = plan.target == "classes" and answers.counts is not None
-        known = [] if not counted else self.learning.candidates(counts=True, moments=moments, **sizes)
-        chosen = next((candidate for candidate in known if candidate.name == student), None)
-        if chosen is None:
+        if plan.target != "classes" or answers.counts is None:
             return fit_student(self.learning, plan, answers, queries)
         released = released_counts(self.learning, plan, answers, queries)
-        # A quicker one says nearly the same of features; of pictures, networks of one round say much less.
-        student = chosen.student if chosen.takes_rows or chosen.tried is None else chosen.tried
-        fitted = taught(chosen, student, self.learning.rows(chosen), released)
-        return Selection(chosen=chosen, student=fitted, agreement={})
+        moments = answers.moments is not None
+        sizes = {"classes": plan.classes, "queries": plan.queries}
+        known = [_quick(one) for one in self.learning.candidates(counts=True, moments=moments, **sizes)]
+        known = [one for one in known if one.name == student] or known
+        if len(known) == 1:
+            fitted = taught(known[0], known[0].student, self.learning.rows(known[0]), released)
+            return Selection(chosen=known[0], student=fitted, agreement={})
+        # Parts after which most candidates are left out tell nearly as much as all of them.
+        tried = 1 if any(one.takes_rows for one in known) else RACED
+        return select(
+            known, self.learning.X_public, self.learning.view.public, released, tried=tried, seed=self.options.seed
+        )
+
+    def _votes(self, plan: Plan, queries: IntArray) -> Votes:
+        """The votes of the records; of rows that are drawn often, those of per-record teachers are counted once."""
+        view = dataclasses.replace(self.learning.view, representation=self.as_it_is)
+
+        def cast(rows: IntArray) -> Votes:
+            # Split by place: by content, all draws of a row would be one teacher's.
+            private = Rows(X=self.rows[rows], y=self.labels[rows], fixed=True)
+            return collect(plan, private, view, queries, self.options)[0]
+
+        if not plan.per_record:
+            return cast(self.drawn)
+        counts, sums, often, votes = 0, None, np.bincount(self.drawn), None
+        # Twice as many votes of the rows in question each time: a few calls instead of one for each number of draws.
+        for times in (1 << bit for bit in range(int(often.max()).bit_length()) if (often >> bit & 1).any()):
+            votes = cast(np.flatnonzero(often & times))
+            assert isinstance(votes, BoundedVotes)
+            counts = counts + times * votes.counts.astype(np.int64)
+            if votes.moments is not None:
+                sums = (0 if sums is None else sums) + times * votes.moments.counts
+        assert votes is not None
+        every = type(votes)(counts, teachers=plan.teachers, max_contributions=votes.max_contributions)
+        every.moments = None if sums is None else Moments(sums, teachers=plan.teachers)
+        return every
+
+
+def _quick(candidate: Candidate) -> Candidate:
+    """What is tried in the place of a candidate of features, which says nearly the same; pictures' networks do not."""
+    if candidate.takes_rows or candidate.tried is None:
+        return candidate
+    return dataclasses.replace(candidate, student=candidate.tried, tried=None)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -242,11 +281,10 @@ def rehearse(
     """Play every offer that is not refused on public rows: features, queries, votes, noise, student, held-out rows.
 
     In each repetition the labelled public rows are split: some are held out, some play the private side (drawn with
-    replacement up to `records`), the others are the pool. Students of noisy counts are chosen in the first repetition
-    of an offer. What half of the rows gives less is found out at the most queries of a mechanism. Without labels all
-    rows get those of a simulated world, of another one in each repetition. Deterministic under the seed of `options`;
-    noise is seeded, because nothing here is
-    private.
+    replacement up to `records`), the others are the pool. Students of noisy counts are chosen in the first
+    repetition of an offer, by some of the parts that a run holds out. What half of the rows gives less is found out at
+    the most queries of a mechanism. Without labels all rows get those of a simulated world, of another one in each
+    repetition. Deterministic under the seed of `options`; noise is seeded, because nothing here is private.
 
     Parameters
     ----------
@@ -276,14 +314,20 @@ def rehearse(
         plans={},
     )
     total = repetitions * len(offers)
-    with reporting(progress, label="Rehearsing", total=total) as report:
+    # Threads share what one process imported, but the random numbers of networks, too.
+    prefer = None if is_images(shown.X) else "threads"
+    with (
+        reporting(progress, label="Rehearsing", total=total) as report,
+        threadpool_limits(1),
+        warnings.catch_warnings(),
+    ):
         report(0, total)
         # Students are chosen in the first repetition; the others need them, and each other not.
         begun = time.perf_counter()
         done = [given.played(0, {}, report=report, total=total)]
         taken, rest = time.perf_counter() - begun, range(1, repetitions)
         play = partial(given.played, students=done[0].students)
-        for one in spread(play, rest, total=len(rest), n_jobs=options.jobs, seconds=taken):
+        for one in spread(play, rest, total=len(rest), n_jobs=options.jobs, seconds=taken, prefer=prefer):
             done.append(one)
             report(len(done) * len(offers), total)
     done.sort(key=lambda one: one.repetition)
@@ -463,7 +507,8 @@ def _without_noise(shown: PublicRows, seen: Any, y: NDArray[Any], test: Any, *, 
     if shown.target == "classes" and len(np.unique(y)) < 2:
         return y[0], None
     if shown.target == "classes":
-        model = HistGradientBoostingClassifier(max_iter=60, min_samples_leaf=least, random_state=seed)
+        steps: Any = {"max_iter": 40, "max_leaf_nodes": 15, "max_bins": MOST_BINS}
+        model = Boosting(min_samples_leaf=least, random_state=seed, **steps)
         return model.fit(seen, y).predict(test), None
     said = RandomForestRegressor(min_samples_leaf=2, max_features=1 / 3, random_state=seed).fit(seen, y).predict(test)
     return (said, None) if shown.target == "quantity" else (said >= thresholds_of(said, y.mean(axis=0)), said)

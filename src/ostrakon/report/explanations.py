@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.inspection import permutation_importance
 
 from ostrakon.data.quantity import ENDS
 from ostrakon.export.released import ReleasedQuantity, ReleasedStudent
@@ -36,7 +35,7 @@ _LEAST = 1e-6
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Answers:
-    """What the student answers for typed public rows; in the form that scikit-learn asks of an estimator."""
+    """What the student answers for typed public rows."""
 
     student: Any
     representation: Any
@@ -46,10 +45,6 @@ class _Answers:
     def of(cls, released: Any) -> Self:
         quantity = released.quantity if isinstance(released, ReleasedQuantity) else None
         return cls(student=released.student, representation=released.representation, quantity=quantity)
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Nothing is learned."""
-        return self
 
     def predict(self, X: Any) -> FloatArray:
         """Probabilities, (rows, classes), or the quantity, (rows, 1)."""
@@ -72,18 +67,25 @@ def importances(outcome: FinishedRun) -> list[tuple[str, float]]:
         return []
     rows = sample[: max(_ROWS // sample.shape[1], 50)]
     answers = _Answers.of(outcome.student)
-    several = outcome.several
-
-    def unchanged(student: _Answers, X: Any, y: FloatArray) -> float:
-        away = np.abs(student.predict(X) - y)
-        return -float(away.mean() if several or y.shape[1] == 1 else away.sum(axis=1).mean() / 2)
-
-    own = answers.predict(rows)
-    estimator: Any = answers
-    changes: Any = permutation_importance(estimator, rows, own, scoring=unchanged, n_repeats=2, random_state=0)
-    means: FloatArray = changes["importances_mean"]
+    away = np.abs(answers.predict(_shuffled(rows)) - np.tile(answers.predict(rows), (2 * rows.shape[1], 1)))
+    changes = away.mean(axis=1) if outcome.several or away.shape[1] == 1 else away.sum(axis=1) / 2
+    means = changes.reshape(rows.shape[1], -1).mean(axis=1)
     order = np.argsort(-means, kind="stable")
     return [(_names(sample)[at], float(means[at])) for at in order]
+
+
+def _shuffled(rows: Any) -> Any:
+    """Two copies of the rows for each column, one after the other, in which that column is shuffled."""
+    orders = np.random.default_rng(0).permuted(np.tile(np.arange(len(rows)), (2, 1)), axis=1)
+    if not hasattr(rows, "iloc"):
+        copies = np.tile(rows, (rows.shape[1], 2, 1, 1))
+        for at, copied in enumerate(copies):
+            copied[:, :, at] = rows[orders, at]
+        return copies.reshape(-1, rows.shape[1])
+    parts = [rows.copy() for _ in range(rows.shape[1]) for _ in orders]
+    for at, part in enumerate(parts):
+        part.isetitem(at // 2, rows.iloc[orders[at % 2], at // 2].array)
+    return pd.concat(parts, ignore_index=True)
 
 
 def importance_chart(ranked: Sequence[tuple[str, float]], outcome: FinishedRun) -> str:

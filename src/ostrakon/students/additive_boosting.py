@@ -7,7 +7,7 @@ import numpy as np
 
 from ostrakon.features.tables import TableFeatures
 from ostrakon.students.additive import ADDITIVE
-from ostrakon.students.boosting import MOST_BINS, Boosting
+from ostrakon.students.boosting import MOST_BINS, WITHOUT, Boosting
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.sklearn_student import SklearnStudent
 from ostrakon.validation import InvalidInput
@@ -55,6 +55,7 @@ def additive_student(
         max_leaf_nodes=4,
         min_samples_leaf=10,
         max_bins=MOST_BINS,
+        early_stopping=WITHOUT,
         interaction_cst=_INTERACTIONS,
         monotonic_cst=monotonic,
     )

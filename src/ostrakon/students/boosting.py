@@ -8,6 +8,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 MOST_BINS = 32
 """Steps into which boosting cuts a feature: finer ones take time and teach nothing."""
+WITHOUT: Any = False
+"""Of `early_stopping`: rows that have shares of classes have no labels by which a part of them could be set aside."""
 
 
 class Boosting(HistGradientBoostingClassifier):
@@ -19,6 +21,25 @@ class Boosting(HistGradientBoostingClassifier):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, **others: Any) -> Self:
         """Learn from rows, (rows, features), their classes and weights, (rows,). others: as of scikit-learn's."""
         return super().fit(in_steps(X, self.max_bins), y, sample_weight=sample_weight, **others)
+
+    def fit_shares(
+        self, X: ArrayLike, shares: ArrayLike, *, classes: NDArray[Any], sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn from rows that are of two classes in part. shares: of the second, from 0 to 1, (rows,).
+
+        The loss is that of every row as an example of both classes, each with its share of the weight, in half of the
+        time; `min_samples_leaf` then counts rows, not examples.
+        """
+        self.fit(X, np.asarray(shares, np.float64), sample_weight=sample_weight)
+        self.classes_ = np.asarray(classes)
+        return self
+
+    def _encode_y(self, y: Any) -> Any:
+        # The loss of two classes takes any target from 0 to 1; only scikit-learn's encoding of labels does not.
+        if np.asarray(y).dtype.kind != "f":
+            return super()._encode_y(y)
+        super()._encode_y(np.arange(2))
+        return np.asarray(y, np.float64)
 
 
 def in_steps(X: ArrayLike, most: int) -> NDArray[Any]:

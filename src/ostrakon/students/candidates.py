@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
 from ostrakon.features.moments import FEW_CLASSES
-from ostrakon.students.boosting import MOST_BINS, Boosting
+from ostrakon.students.boosting import MOST_BINS, WITHOUT, Boosting
 from ostrakon.students.graph_model import GraphStudent
 from ostrakon.students.label_spreading import LabelSpreadingStudent
 from ostrakon.students.moment_students import MomentLogistic, MomentVote
@@ -58,7 +58,7 @@ def table_candidates(
     """
     many = counts and queries >= MANY_QUERIES
     boosts = classes <= MOST_BOOSTED and features <= MOST_FEATURES
-    boosting = Boosting(max_iter=40, max_leaf_nodes=15, min_samples_leaf=10, max_bins=MOST_BINS)
+    boosting = Boosting(max_iter=40, max_leaf_nodes=15, min_samples_leaf=10, max_bins=MOST_BINS, early_stopping=WITHOUT)
     boosted = _candidate(HIST, boosting, counts=counts, seed=seed, rounds=ROUNDS if many else 0)
     few, most = (trees(number, counts=counts) for number in (FEW_TREES, MOST_TREES))
     forest = _candidate(TREES, most, counts=counts, seed=seed, tried=few)

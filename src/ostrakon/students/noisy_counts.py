@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.features.representation import learn_representation
 from ostrakon.features.rowwise import row_count
+from ostrakon.students.boosting import Boosting
 from ostrakon.students.cells import cell_means, cell_of, likely_counts, shared_out
 from ostrakon.students.labelled import ALL_NOISE, UNLABELLED, require_counts, require_labels, seeded
 from ostrakon.students.soft_vote import takes_weights
@@ -102,6 +103,10 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
         fresh = LogisticRegression(C=0.3, max_iter=1000) if self.estimator is None else clone(self.estimator)
         if not takes_weights(fresh):
             raise InvalidInput(f"estimator must take sample_weight in fit, got {fresh!r}.")
+        if len(said) == 2 and isinstance(fresh, Boosting):
+            spoken = heavy > 0
+            weighed = {"classes": said, "sample_weight": heavy[spoken]}
+            return seeded(fresh, self.random_state).fit_shares(rows[spoken], given[spoken, 1], **weighed)
         weights = given * heavy[:, None]
         # A thousandth of a row would only make the examples many; but every class keeps the rows likeliest to have it.
         worth = (given > 1e-3) | (weights == weights.max(axis=0, keepdims=True))

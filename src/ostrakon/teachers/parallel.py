@@ -61,12 +61,14 @@ def spread(
     n_jobs: int | None,
     max_nbytes: str | None = "1M",
     seconds: float | None = None,
+    prefer: str | None = None,
 ) -> Iterator[Any]:
     """The results of `work` on every piece, in the order of completion.
 
     The first piece is done here and timed: workers are started only if the rest takes longer than their start. If an
     engine is set (see `ostrakon.teachers.engines`), all pieces go there. The results are the same in any case.
     max_nbytes: as in joblib, None keeps data out of temporary files. seconds: what a piece takes, if that is known.
+    prefer: as in joblib, "threads" where most of the time is that of compiled loops: they start at once.
     Raises `WorkerKilled` if a worker process is killed.
     """
     waiting = iter(pieces)
@@ -83,7 +85,8 @@ def spread(
     if n_jobs in (None, 1) or rest < _START_SECONDS:
         yield from map(work, waiting)
         return
-    yield from in_parallel((joblib.delayed(work)(piece) for piece in waiting), n_jobs=n_jobs, max_nbytes=max_nbytes)
+    how: dict[str, Any] = {"max_nbytes": max_nbytes, "prefer": prefer}
+    yield from in_parallel((joblib.delayed(work)(piece) for piece in waiting), n_jobs=n_jobs, **how)
 
 
 def in_parallel(tasks: Iterable[Any], *, n_jobs: int | None, **how: Any) -> Iterator[Any]:
