@@ -135,7 +135,7 @@ def _nearest_of(points: FloatArray, centres: FloatArray, taken: NDArray[np.bool_
 
 
 def _near(points: FloatArray, centres: FloatArray, together: int) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """(points, their similarity to every centre: larger is nearer), in blocks; together: centres by which these are sized."""
+    """(points, their similarity to every centre: larger is nearer), in blocks whose size depends on `together`."""
     turned = np.ascontiguousarray(centres.T)
     half = np.square(centres).sum(axis=1) / 2
     some = max(1, _CELLS // max(1, together))
