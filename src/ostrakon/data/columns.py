@@ -40,6 +40,28 @@ DAY_FIRST: Kind = "date (day first)"
 MONTH_FIRST: Kind = "date (month first)"
 DIGITS: Kind = "date (digits)"
 DATE = r"\d{4}-\d{2}-\d{2}(?:[T ][\d:.+Z-]*)?"
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the cells of a kind are written: its name in a list of columns, in a sentence, and a regular expression."""
+
+    title: str
+    words: str
+    pattern: str | None = None
+
+
+FORMS: dict[Kind, Form] = {
+    "number": Form("Numbers", "numbers"),
+    "decimal comma": Form("Numbers with a decimal comma", "numbers with a decimal comma", DECIMAL_COMMA),
+    "amount": Form("Numbers with currency or percent signs, or commas between thousands", "numbers", AMOUNT),
+    "date": Form("Dates (ISO)", "dates", DATE),
+    DAY_FIRST: Form("Dates (day first)", "dates with the day first (31/12/2024)", WRITTEN_DATE),
+    MONTH_FIRST: Form("Dates (month first)", "dates with the month first (12/31/2024)", WRITTEN_DATE),
+    DIGITS: Form("Dates (eight digits, such as 20241231)", "dates of eight digits (20241231)", EIGHT_DIGITS),
+    "category": Form("Categories", "words"),
+    "text": Form("Free text", "text"),
+}
 _ORIGIN = pd.Timestamp("2000-01-01", tz="UTC")
 _FIRST, _LAST = (pd.Timestamp(np.datetime64(day, "s")).tz_localize("UTC") for day in ("-200000-01-01", "200000-01-01"))
 """Times outside of this range count as missing: microseconds cannot represent years much beyond it."""

@@ -6,11 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ostrakon.data.columns import DAY_FIRST, DIGITS, MONTH_FIRST, Columns, is_number
-from ostrakon.data.date_text import EIGHT_DIGITS, WRITTEN_DATE
+from ostrakon.data.columns import DAY_FIRST, DIGITS, FORMS, MONTH_FIRST, Columns, Kind, is_number
 from ostrakon.data.embeddings import groups
 from ostrakon.data.identity import quoted
-from ostrakon.data.number_text import AMOUNT, DECIMAL_COMMA
 from ostrakon.data.table import Table, literal
 
 _FEWEST_ROWS, _EXACTLY = 30, 1e-5
@@ -97,23 +95,22 @@ def in_words(shares: Mapping[str, float], *, public_rows: int) -> str | None:
     )
 
 
-def _value(cell: str, kind: str, stored: str) -> str:
+def _value(cell: str, kind: Kind, stored: str) -> str:
     """SQL for a cell as a number, of dates days since 2000; NULL where it cannot be read."""
-    text = f"{cell}::VARCHAR"
+    text, pattern = f"{cell}::VARCHAR", FORMS[kind].pattern or ""
     if kind == "date":
         return f"date_diff('day', {_ORIGIN}, try_cast({cell} AS TIMESTAMP)::DATE)"
     if kind == DIGITS:
         iso = rf"regexp_replace({text}, '^(\d{{4}})(\d{{2}})(\d{{2}})(\.0+)?$', '\1-\2-\3')"
         day = f"date_diff('day', {_ORIGIN}, try_cast({iso} AS DATE))"
-        return f"CASE WHEN regexp_full_match({text}, {literal(EIGHT_DIGITS)}) THEN {day} END"
+        return f"CASE WHEN regexp_full_match({text}, {literal(pattern)}) THEN {day} END"
     if kind in (DAY_FIRST, MONTH_FIRST):
         order = r"\3-\2-\1" if kind == DAY_FIRST else r"\3-\1-\2"
         iso = rf"regexp_replace({text}, '^(\d+)[./-](\d+)[./-](\d+).*$', '{order}')"
         day = f"date_diff('day', {_ORIGIN}, try_cast({iso} AS DATE))"
-        return f"CASE WHEN regexp_full_match({text}, {literal(WRITTEN_DATE)}) THEN {day} END"
+        return f"CASE WHEN regexp_full_match({text}, {literal(pattern)}) THEN {day} END"
     if stored != "VARCHAR" or kind == "number":
         return f"CASE WHEN isfinite(try_cast({cell} AS DOUBLE)) THEN try_cast({cell} AS DOUBLE) END"
     plain = f"regexp_replace({text}, {literal(_SIGNS)}, '', 'g')"
     plain = f"replace(replace({plain}, '.', ''), ',', '.')" if kind == "decimal comma" else f"replace({plain}, ',', '')"
-    form = DECIMAL_COMMA if kind == "decimal comma" else AMOUNT
-    return f"CASE WHEN regexp_full_match({text}, {literal(form)}) THEN try_cast({plain} AS DOUBLE) END"
+    return f"CASE WHEN regexp_full_match({text}, {literal(pattern)}) THEN try_cast({plain} AS DOUBLE) END"

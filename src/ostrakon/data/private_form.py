@@ -2,34 +2,12 @@
 
 import re
 
-from ostrakon.data.columns import DATE, DAY_FIRST, DIGITS, MONTH_FIRST, Columns, Kind
-from ostrakon.data.date_text import EIGHT_DIGITS, WRITTEN_DATE
+from ostrakon.data.columns import DIGITS, FORMS, Columns, Kind
 from ostrakon.data.identity import quoted
-from ostrakon.data.number_text import AMOUNT, DECIMAL_COMMA
 from ostrakon.data.table import Table, literal
 from ostrakon.validation import InvalidInput
 
 _NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE")
-_WORDS: dict[Kind, str] = {
-    "number": "numbers",
-    "decimal comma": "numbers with a decimal comma",
-    "amount": "numbers",
-    "date": "dates",
-    DAY_FIRST: "dates with the day first (31/12/2024)",
-    MONTH_FIRST: "dates with the month first (12/31/2024)",
-    DIGITS: "dates of eight digits (20241231)",
-    "category": "words",
-    "text": "text",
-}
-
-_FORMS: dict[Kind, str] = {
-    "decimal comma": DECIMAL_COMMA,
-    "amount": AMOUNT,
-    "date": DATE,
-    DAY_FIRST: WRITTEN_DATE,
-    MONTH_FIRST: WRITTEN_DATE,
-    DIGITS: EIGHT_DIGITS,
-}
 
 
 def require_same_form(table: Table, columns: Columns, *, public: Table, what: str) -> None:
@@ -53,7 +31,7 @@ def require_same_form(table: Table, columns: Columns, *, public: Table, what: st
         if words_lost or (not words and 2 * read < known):
             other = "numbers" if words else "something else"
             raise InvalidInput(
-                f"The column {name!r} of the {what} table {table.path} must hold {_WORDS[kind]} as in the public "
+                f"The column {name!r} of the {what} table {table.path} must hold {FORMS[kind].words} as in the public "
                 f"table, but most of its cells are {other}."
             )
 
@@ -73,7 +51,7 @@ def _condition(cell: str, kind: Kind, stored: str) -> str:
     text = f"{cell}::VARCHAR"
     if not kind.startswith("date") and _NUMBERS.fullmatch(stored):
         return f"{cell} IS NOT NULL"
-    form = _FORMS.get(kind) if kind in ("date", DIGITS) or stored == "VARCHAR" else None
+    form = FORMS[kind].pattern if kind in ("date", DIGITS) or stored == "VARCHAR" else None
     if form is not None:
         return f"regexp_full_match({text}, {literal(form)})"
     return f"try_cast({text} AS DOUBLE) IS NOT NULL"

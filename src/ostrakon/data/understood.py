@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ostrakon.data.classes import looks_like_a_quantity
-from ostrakon.data.columns import AS_TEXT, DAY_FIRST, DIGITS, MONTH_FIRST, Columns, alike, alike_in_words
+from ostrakon.data.columns import AS_TEXT, FORMS, Columns, alike, alike_in_words
 from ostrakon.data.embeddings import groups
 from ostrakon.data.labels import Labels
 from ostrakon.data.quantity import Quantity
@@ -74,15 +74,7 @@ def kinds_in_words(columns: Columns) -> dict[str, str]:
     parts = {part for names in embeddings.values() for part in names}
     kinds = {
         "Embeddings": [f"{name} ({len(names)} numbers)" for name, names in embeddings.items()],
-        "Numbers": [name for name in columns.of_kind("number") if name not in parts],
-        "Numbers with a decimal comma": columns.of_kind("decimal comma"),
-        "Numbers with currency or percent signs, or commas between thousands": columns.of_kind("amount"),
-        "Dates (ISO)": columns.of_kind("date"),
-        "Dates (day first)": columns.of_kind(DAY_FIRST),
-        "Dates (month first)": columns.of_kind(MONTH_FIRST),
-        "Dates (eight digits, such as 20241231)": columns.of_kind(DIGITS),
-        "Categories": columns.of_kind("category"),
-        "Free text": columns.of_kind("text"),
+        **{form.title: [name for name in columns.of_kind(kind) if name not in parts] for kind, form in FORMS.items()},
     }
     return {what: listed(names) for what, names in kinds.items() if names}
 
