@@ -1,10 +1,14 @@
 """Named students beside the default one, on released numbers: warnings where they are far worse, and only there."""
 
+import re
+
 import numpy as np
 import pytest
 
 import ostrakon
 from ostrakon.features.sums import SumMap
+from ostrakon.run.stages import other_targets
+from ostrakon.run.stages import student as of_classes
 from ostrakon.run.stages.compared import _Judge
 from ostrakon.students.cells import cell_of
 from ostrakon.students.moment_students import ReleasedMoments
@@ -54,13 +58,19 @@ def test_a_student_that_is_about_as_good_is_not(tables, student):
     assert warned(regressor(tables, student)) == []
 
 
-def classifier(tables: tuple[np.ndarray, np.ndarray], student: str, **more: object) -> ostrakon.PATEClassifier:
+def classifier(
+    tables: tuple[np.ndarray, np.ndarray], student: str, ends: tuple[float, ...] = (0,), **more: object
+) -> ostrakon.PATEClassifier:
     X, pool = tables
-    y = (X[:, 0] * X[:, 1] > 0).astype(int)
     model = ostrakon.PATEClassifier(
-        epsilon=4, classes=[0, 1], student=student, noise=np.random.default_rng(0), **QUICK, **more
+        epsilon=4,
+        classes=list(range(len(ends) + 1)),
+        student=student,
+        noise=np.random.default_rng(0),
+        **QUICK,
+        **more,
     )
-    return model.fit(X, y, X_public=pool)
+    return model.fit(X, np.digitize(X[:, 0] * X[:, 1], ends), X_public=pool)
 
 
 def test_a_student_of_classes_that_misses_what_the_default_learns_is_named(tables):
@@ -72,6 +82,66 @@ def test_a_student_of_classes_that_misses_what_the_default_learns_is_named(table
 @pytest.mark.parametrize("student", ["auto", "extra-trees(n_estimators=20)"])
 def test_a_student_of_classes_that_is_about_as_good_is_not(tables, student):
     assert warned(classifier(tables, student)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("objective", "ends", "words"),
+    [
+        ("balanced", (0,), "learn from, if every class counts the same, and the default student, "),
+        ("ordered", (-0.3, 0.3), " ranks from the classes of the released noisy votes in cells that it did not learn "),
+    ],
+)
+def test_students_for_another_objective_are_compared_by_it(tables, objective, ends, words):
+    [sentence] = warned(classifier(tables, "logistic", ends, objective=objective))
+    assert words in sentence
+    named, default = map(float, re.findall(r"about ([0-9]+(?:\.[0-9]+)?)", sentence))
+    if objective == "ordered":
+        assert default + 0.1 < named < 1.4
+    else:
+        assert named + 5 < default < 100
+    assert warned(classifier(tables, "extra-trees(n_estimators=20)", ends, objective=objective)) == []
+
+
+def of_labels(tables: tuple[np.ndarray, np.ndarray], student: str) -> ostrakon.PATEClassifier:
+    X, pool = tables
+    Y = (X + 0.2 * np.random.default_rng(0).normal(size=X.shape) > [0, 0.5, 1]).astype(int)
+    model = ostrakon.PATEClassifier(
+        epsilon=4, classes=["a", "b", "c"], student=student, noise=np.random.default_rng(0), **QUICK
+    )
+    return model.fit(X, Y, X_public=pool)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("max_depth", [0, 1])
+def test_a_student_of_several_labels_that_explains_little_is_named(tables, max_depth):
+    student = "sklearn.dummy.DummyClassifier()" if not max_depth else "decision-tree(max_depth=1, max_features=1)"
+    [sentence] = warned(of_labels(tables, student))
+    assert re.search("explains about [0-9]+% of what the default|explains less of the labels than", sentence)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("student", ["auto", "logistic"])
+def test_a_student_of_several_labels_that_is_about_as_good_is_not(tables, student):
+    assert warned(of_labels(tables, student)) == []
+
+
+@pytest.mark.slow
+def test_nothing_is_compared_before_a_statement_is_made(monkeypatch):
+    """A rehearsal of a plan fits students without it."""
+    for name in ("behind_default", "behind_sums", "behind_labels"):
+        room = of_classes if name == "behind_default" else other_targets
+        monkeypatch.setattr(room, name, lambda *given: pytest.fail("compared"))
+    X = rows(80, 0)
+    asked = {"records": 200, "epsilons": [4.0], "student": "logistic", "repetitions": 2, "n_queries": 15}
+    for y, more in (
+        ((X[:, 0] > 0).astype(int), {}),
+        (quantity(X), {"range": (0, 20)}),
+        ((X > 0).astype(int), {"labels": ["a", "b", "c"]}),
+    ):
+        played = ostrakon.plan(X, y, **asked, **more, mechanisms=None if more else ["bounded-gnmax"])
+        assert played.rehearsal is not None
+        assert played.rehearsal.forecasts
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
@@ -101,8 +101,8 @@ class Selection:
     noisy counts; None of labels. by_class: `held` with the labels that the student gives for its objective, all cells
     in order; None unless all were held out. sizes: what released sums say of the sizes of the classes, and their noise;
     None without sums. released: what it was fitted on; None where nothing was held out. how: why it was kept, in words,
-    where neither its agreement nor the operator decided. behind: a warning if it was named and is far worse than the
-    default; empty otherwise.
+    where neither its agreement nor the operator decided. behind: looks for a warning that it was named and is far worse
+    than the default, which takes as long as the default; empty otherwise.
     """
 
     chosen: Candidate
@@ -116,7 +116,7 @@ class Selection:
     sizes: tuple[FloatArray, float] | None = None
     released: Released | None = None
     how: str = ""
-    behind: str = ""
+    behind: Callable[[], str] = str
 
 
 def select(

@@ -9,9 +9,11 @@ import numpy as np
 
 from ostrakon.features.sums import SumMap
 from ostrakon.mechanisms.base import FloatArray
-from ostrakon.options.options import AUTO, is_auto
+from ostrakon.options.options import AUTO, BALANCED, ORDERED, is_auto
 from ostrakon.run.stages.learning import Learning
-from ostrakon.students.calibration import CalibratedStudent, tempered
+from ostrakon.run.stages.selected import calibrated
+from ostrakon.students.calibration import CalibratedStudent, class_shares, tempered
+from ostrakon.students.label_student import LabelRidge
 from ostrakon.students.moment_students import ReleasedMoments
 from ostrakon.students.quantity_student import SUMS, QuantityRidge
 from ostrakon.students.selection import Candidate, Cells, Released, Selection, select
@@ -19,37 +21,98 @@ from ostrakon.students.share_student import HIGH
 
 _SURE = 2.0
 """Standard deviations of the noise by which the default student must be ahead."""
-_POINTS, _SHARE = 0.05, 0.5
-"""How far behind a named student of classes is, in accuracy, and what part a student of a quantity explains at most."""
+_POINTS, _RANKS, _SHARE = 0.05, 0.1, 0.5
+"""How far behind a named student of classes is, in accuracy or ranks, and what part any other one explains at most."""
+_PARTS = 5
 _PENALTIES = 10.0 ** np.arange(-6, 2)
 
 
-def behind_default(learning: Learning, released: Released, selection: Selection, *, classes: int) -> str:
-    """A warning if a named student of classes is right on far fewer held-out votes than the default; else empty.
+def behind_default(learning: Learning, released: Released, selection: Selection) -> str:
+    """A warning if a named student of classes is far behind the default on held-out votes; else empty.
 
-    The default is the first candidate of a run that names none. Labels for another objective are not compared.
+    The default is the first candidate of a run that names none. What counts is how many votes a student is right on, if
+    every class counts the same where that is the objective, or by how many ranks it misses them. Networks are not
+    compared: the default one takes minutes.
     """
-    tested = selection.held
+    tested, auto = selection.held or selection.by_class, replace(learning, student=AUTO)
     if is_auto(learning.student) or learning.sees_images or released.sigma2 is None or tested is None:
         return ""
-    candidates = replace(learning, student=AUTO).candidates(
-        counts=True, moments=released.moments is not None, classes=classes, queries=len(released.queries)
+    candidates = auto.candidates(
+        counts=True,
+        moments=released.moments is not None,
+        classes=released.counts.shape[1],
+        queries=len(released.queries),
     )
     first = candidates[0]
     tried = [first, *(other for other in candidates if other.name in first.mean_of)]
     other = select(tried, learning.X_public, learning.view.public, released, seed=learning.seed)
-    total = float(tested.counts.sum())
-    if other.held is None or not total > 0:
+    other = calibrated(other, released, auto)
+    compared = other.held or other.by_class
+    if compared is None or not tested.counts.sum() > 0:
         return ""
-    shares = tested.shares, other.held.shares
-    named, default = (float((share * tested.counts).sum()) / total for share in shares)
-    noise = released.sigma2 * float(np.sqrt(np.square(shares[1] - shares[0]).sum())) / total
-    if default - named <= max(_POINTS, _SURE * noise):
+    weights = [_weights(one.shares, released, tested.counts, learning.objective) for one in (tested, compared)]
+    named, default = (float((weight * tested.counts).sum()) for weight in weights)
+    noise = released.sigma2 * float(np.sqrt(np.square(weights[1] - weights[0]).sum()))
+    ordered = learning.objective == ORDERED
+    if default - named <= max(_RANKS if ordered else _POINTS, _SURE * noise):
         return ""
+    where = "of the released noisy votes in cells that it did not learn from"
+    if ordered:
+        said, by_default = (f"about {max(-score, 0):.2f} ranks" for score in (named, default))
+        said = f"is {said} from the classes {where}"
+    else:
+        equal = ", if every class counts the same" if learning.objective == BALANCED else ""
+        said, by_default = f"is right on about {_percent(named)} {where}{equal}", f"on about {_percent(default)}"
     return (
-        f"Warning: the student {selection.chosen.name} is right on about {_percent(named)} of the released noisy votes "
-        f"in cells that it did not learn from, and the default student, {other.chosen.name}, on about "
-        f"{_percent(default)}. {_INSTEAD}"
+        f"Warning: the student {selection.chosen.name} {said}, and the default student, {other.chosen.name}, "
+        f"{by_default}. {_INSTEAD}"
+    )
+
+
+def _weights(shares: FloatArray, released: Released, votes: FloatArray, objective: str) -> FloatArray:
+    """By how much a vote of each cell for each class raises the score of a student, both (cells, classes).
+
+    shares: of the rows of each cell that it says each class of. votes: noisy ones, of the cells.
+    """
+    total, classes = float(votes.sum()), shares.shape[1]
+    if objective == ORDERED:
+        ranks = np.arange(classes)
+        return -shares @ np.abs(ranks[:, None] - ranks) / total
+    return shares / total / (classes * class_shares(released) if objective == BALANCED else 1.0)
+
+
+def behind_labels(learning: Learning, released: Released, votes: FloatArray, selection: Selection) -> str:
+    """A warning if a named student of several labels explains far less than ridge regression from sums; else empty.
+
+    votes: noisy ones in each cell for and against each label, (cells, labels, 2). The ridge regression learns its
+    weights without the counts of the cells on which it is judged. What is compared is by how much the squared errors of
+    probabilities are below those of the rate of each label.
+    """
+    likely, sigma2 = selection.likely, released.sigma2
+    total = votes.sum(axis=(0, 2))
+    if likely is None or selection.cells is None or sigma2 is None or not (total > 0).all():
+        return ""
+    public, own, default = learning.view.public, selection.cells.own, np.zeros_like(likely)
+    order = np.random.default_rng([learning.seed, len(votes)]).permutation(len(votes))
+    for part in np.array_split(order, _PARTS):
+        rest, left_out = np.setdiff1d(order, part), np.isin(own, part)
+        known = replace(released, queries=released.queries[rest], counts=released.counts[rest])
+        default[left_out] = LabelRidge().fit_moments(public, known).predict_proba(public[left_out])
+    rates = np.broadcast_to(votes[:, :, 1].sum(axis=0) / total, likely.shape)
+    # Squared errors on a vote against a label, and on one for it.
+    errors = [
+        np.stack([selection.cells.mean(np.square(said - right)) for right in (0, 1)], axis=2) / total[:, None]
+        for said in (likely, default, rates)
+    ]
+    named, best = (float(((errors[2] - one) * votes).sum()) for one in errors[:2])
+    # Votes against may be what votes for leave of a known number: then their noise is the same.
+    noise = sigma2 * float(np.sqrt(np.square(np.abs(errors[0] - errors[1]).sum(axis=2)).sum()))
+    if best - named <= _SURE * noise or named > _SHARE * best:
+        return ""
+    part = f"explains about {_percent(named / best)} of what" if named > 0 else "explains less of the labels than"
+    return (
+        f"Warning: the student {selection.chosen.name} {part} the default student, {SUMS}, "
+        f"{'explains of the labels' if named > 0 else 'does'}, by released noisy numbers. {_INSTEAD}"
     )
 
 
@@ -60,11 +123,9 @@ def behind_sums(learning: Learning, released: Released, selection: Selection) ->
     these with as much noise again, and is compared on them without that noise twice, so that the two noises are
     independent (Oliveira, Lei and Tibshirani 2024).
     """
-    likely, cells, moments = selection.likely, selection.cells, released.moments
-    if likely is None or cells is None or moments is None or not np.isfinite(likely).all():
+    likely, cells, moments = beliefs_of(selection), selection.cells, released.moments
+    if likely is None or cells is None or moments is None:
         return ""
-    if isinstance(selection.student, CalibratedStudent):
-        likely = tempered(likely, selection.student.temperature, selection.student.offsets)
     more = np.random.default_rng([learning.seed, len(likely)]).normal(0, moments.sigma, moments.sums.shape)
     learned, left = (
         replace(moments, sums=moments.sums + extra, sigma=moments.sigma * 2**0.5) for extra in (more, -more)
@@ -84,6 +145,16 @@ def behind_sums(learning: Learning, released: Released, selection: Selection) ->
         part = _percent(explained / by_default)
         verdict = f"explains about {part} of what the default student, {SUMS}, explains of the quantity"
     return f"Warning: the student {selection.chosen.name} {verdict}, by released noisy numbers. {_INSTEAD}"
+
+
+def beliefs_of(selection: Selection) -> FloatArray | None:
+    """The probabilities of classes that a student gives where it was held out; None unless that is everywhere."""
+    likely, student = selection.likely, selection.student
+    if likely is None or not np.isfinite(likely).all():
+        return None
+    if isinstance(student, CalibratedStudent):
+        return tempered(likely, student.temperature, student.offsets)
+    return likely
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -66,12 +66,13 @@ def judged(
 
     labels: the classes. counted: as of `Task`.
     """
-    behind = (selection.behind,) if selection.behind else ()
+    warning = selection.behind()
+    behind = (warning,) if warning else ()
     if plan.target == "quantity":
         return (), behind
     said = np.asarray(selection.student.predict(learning.rows(selection.chosen)))
     if plan.target == "labels":
-        return (), _one_answer(said, list(labels))
+        return (), (*_one_answer(said, list(labels)), *behind)
     shared: dict[str, Any] = {"said": said, "unit": unit, "protects": protects, "counted": counted}
     estimates = _estimates(plan, answers, selection, **shared)
     by_class = _recalls(plan, answers, selection, labels=list(labels), **shared)

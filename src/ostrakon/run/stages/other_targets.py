@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.options import is_auto
 from ostrakon.planning.plan import Plan
-from ostrakon.run.stages.compared import behind_sums
+from ostrakon.run.stages.compared import behind_labels, behind_sums, beliefs_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.selected import released_counts, selected
@@ -22,7 +23,7 @@ from ostrakon.students.label_student import LabelRidge, released_rates, threshol
 from ostrakon.students.labelled import NOTHING_ANSWERED
 from ostrakon.students.quantity_student import SUMS, QuantityRidge
 from ostrakon.students.selection import Candidate, Released, Selection
-from ostrakon.students.share_student import ShareStudent
+from ostrakon.students.share_student import HIGH, ShareStudent
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray
 
@@ -36,8 +37,8 @@ def fit_quantity(learning: Learning, released: Released) -> Selection:
     if learns_sums(learning.student):
         return _of_sums(QuantityRidge(), learning, released)
     selection = selected(learning, replace(released, moments=None), classes=2)
-    student, behind = ShareStudent(selection.student), behind_sums(learning, released, selection)
-    return Selection(chosen=selection.chosen, student=student, agreement={}, behind=behind)
+    behind = partial(behind_sums, learning, released, selection)
+    return Selection(chosen=selection.chosen, student=ShareStudent(selection.student), agreement={}, behind=behind)
 
 
 def fit_labels(learning: Learning, plan: Plan, answers: Answers, queries: IntArray) -> Selection:
@@ -53,7 +54,8 @@ def fit_labels(learning: Learning, plan: Plan, answers: Answers, queries: IntArr
         return _of_sums(LabelRidge(), learning, released)
     votes = np.stack(votes_on_labels(learning.view.public, released)[::-1], axis=2)
     parts = [replace(released, counts=votes[:, label], moments=None) for label in range(votes.shape[1])]
-    return _by_label(learning, parts, rates=released_rates(released.moments))
+    selection = _by_label(learning, parts, rates=released_rates(released.moments))
+    return replace(selection, behind=partial(behind_labels, learning, released, votes, selection))
 
 
 def _of_sums(student: QuantityRidge | LabelRidge, learning: Learning, released: Released) -> Selection:
@@ -85,10 +87,12 @@ def _by_label(learning: Learning, parts: Sequence[Released], *, rates: FloatArra
     name = ", ".join(f"{name} for {labels} of {len(parts)} labels" for name, labels in names.items())
     first = max(selections, key=lambda selection: selection.chosen.takes_rows).chosen
     chosen = replace(first, name=next(iter(names)) if len(names) == 1 else name)
+    beliefs = [believed for selection in selections if (believed := beliefs_of(selection)) is not None]
+    likely = np.stack(beliefs, axis=1)[:, :, HIGH] if len(beliefs) == len(parts) else None
     student = StudentByLabel([selection.student for selection in selections], np.full(len(parts), _HALF), rates)
     if rates is not None:
         student.thresholds = thresholds_of(student.predict_proba(learning.rows(chosen)), rates)
-    return Selection(chosen=chosen, student=student, agreement={})
+    return Selection(chosen=chosen, student=student, agreement={}, likely=likely, cells=selections[0].cells)
 
 
 def _of_label(learning: Learning, released: Released) -> Selection:

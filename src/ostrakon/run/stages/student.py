@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def fit_student(
         one_vote = np.eye(plan.classes)[answers.taught[answered]]
         released = Released(queries=queries[answered], counts=one_vote)
     selection = selected(learning, released, classes=plan.classes)
-    return replace(selection, behind=behind_default(learning, released, selection, classes=plan.classes))
+    return replace(selection, behind=partial(behind_default, learning, released, selection))
 
 
 def _additive(learning: Learning, plan: Plan, answers: Answers, queries: IntArray, features: CellFeatures) -> Selection:
