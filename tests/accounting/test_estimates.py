@@ -25,7 +25,7 @@ def test_the_interval_is_rounded_outwards():
 
 
 def test_it_is_named_as_what_it_is():
-    assert Agreement(**GIVEN).title == "Agreement with private labels (estimated)"
+    assert Agreement(**GIVEN).title == "Estimated accuracy"
     other = Agreement(**{**GIVEN, "of": "majority", "against": "held-out released answers"})
     assert other.title == (
         "Agreement with held-out released answers (not an accuracy), of always the most frequent class"

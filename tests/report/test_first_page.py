@@ -153,6 +153,10 @@ def test_how_good_it_is_stands_beside_the_majority_and_the_test():
 
 
 def test_an_end_of_zero_is_no_estimate():
+    unknown = "This release alone does not show how accurate the student is"
+    for low, useless in ((0.07, True), (0.62, False)):
+        one = Agreement(of="student", share=0.7, low=low, high=1, **AGREED)
+        assert (unknown in written(estimates=[one, MAJORITY])) is useless
     nothing = Agreement(of="student", share=0.5, low=0, high=1, **AGREED)
     text = written(estimates=[nothing, MAJORITY])
     assert "The noise in this release hides how often the student is right on the private records. A model" in text

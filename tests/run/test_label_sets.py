@@ -65,7 +65,7 @@ def run(files, tmp_path_factory):
 def test_the_command_line_from_a_table_to_a_release(files, run):
     folder, told, given = run
     for said in (
-        "none, one or several of 3 labels (old, big, odd",
+        "3 labels, of which a row may have none, one or several (old, big, odd",
         "Macro F1",
         "Micro F1",
         "Hamming loss",
@@ -124,7 +124,7 @@ def test_a_record_moves_its_own_contribution_alone(files, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"target": "old,big,kind"}, "'kind' is something else in 3000 rows"),
+        ({"target": "old,big,kind"}, "'kind' is empty or something else in 3000 rows"),
         ({"target": ","}, "target must name every column, got an empty name in ','"),
         ({"classes": ";", "target": "kind"}, "labels that are not empty"),
         ({"target": "old,big,nothing"}, "The target column 'nothing' is not in"),

@@ -375,11 +375,14 @@ def test_a_refusal_names_what_would_do():
         make_plan(asked, units=units - 1, pool=500, classes=2)
 
 
-def test_a_refusal_of_trained_teachers_names_what_answers_without_them():
-    with pytest.raises(
-        InvalidInput, match=r"Without trained teachers, moment-gnmax asks 20 queries within epsilon 1\."
-    ):
-        make_plan(Options(teachers=5, epsilon=1.0), units=600, pool=200, classes=2)
+@pytest.mark.parametrize("form", [{}, {"embedded": True}, {"images": True}], ids=["table", "embedded", "images"])
+def test_a_refusal_of_trained_teachers_names_what_answers_without_them(form):
+    sizes = {"units": 600, "pool": 200, "classes": 2, **form}
+    plan = make_plan(Options(epsilon=1.0), **sizes)
+    assert plan.mechanism.name == ("bounded-gnmax" if "images" in form else "moment-gnmax")
+    instead = rf"Without trained teachers, {plan.mechanism.name} asks {plan.queries} queries within epsilon "
+    with pytest.raises(InvalidInput, match=instead):
+        make_plan(Options(teachers=5, epsilon=1.0), **sizes)
 
 
 def test_a_named_estimator_learns_from_counts_where_it_can():

@@ -83,9 +83,9 @@ class Agreement:
     @property
     def title(self) -> str:
         """A heading for the numbers."""
-        what = "estimated" if self.against == "private labels" else "not an accuracy"
-        who = "" if self.of == "student" else ", of always the most frequent class"
-        return f"Agreement with {self.against} ({what}){who}"
+        private = self.against == "private labels"
+        what = "Estimated accuracy" if private else f"Agreement with {self.against} (not an accuracy)"
+        return f"{what}{'' if self.of == 'student' else ', of always the most frequent class'}"
 
     def in_words(self) -> str:
         """The interval in one line.

@@ -147,8 +147,9 @@ def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float,
             as_json=as_json,
         )
         return
+    folder = path.with_name(f"{path.resolve().stem}-audit") if out is None else out
     result = audit_run(
-        path.with_name(f"{path.resolve().stem}-audit") if out is None else out,
+        folder,
         task,
         options,
         rng=secure_rng(),
@@ -161,6 +162,7 @@ def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float,
         typer.echo(json.dumps(result.as_json(), allow_nan=False))
     else:
         console.print(result.verdict, style="bold red" if result.refuted else "", highlight=False)
+        console.print(f"Keep private    {folder} (the audited run: nothing in it may be published)", highlight=False)
     if result.refuted:
         raise typer.Exit(1)
 

@@ -234,7 +234,7 @@ class Table:
             if times:
                 raise InvalidInput(
                     f"Each column of several in --target must be 1 or 0, yes or no, true or false in every row of "
-                    f"{self.path}; {column!r} is something else in {times} rows."
+                    f"{self.path}; {column!r} is empty or something else in {times} rows."
                 )
         pairs = zip(columns, texts, strict=True)
         joined = ", ".join(f"CASE WHEN {text} IN ({yes}) THEN {literal(column)} END" for column, text in pairs)

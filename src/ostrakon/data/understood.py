@@ -103,7 +103,8 @@ def _in_words(classes: Sequence[str], classes_from: str, read_by: Quantity | Lab
     if isinstance(read_by, Quantity):
         return f"a quantity from {read_by.in_words}"
     if read_by is not None:
-        return f"none, one or several of {len(classes)} labels ({listed(classes)}; {classes_from})"
+        several = "labels, of which a row may have none, one or several"
+        return f"{len(classes)} {several} ({listed(classes)}; {classes_from})"
     return f"{len(classes)} classes ({listed(classes)}; {classes_from})"
 
 

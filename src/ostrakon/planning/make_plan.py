@@ -24,7 +24,6 @@ from ostrakon.planning.choose_mechanism import (
     choose_mechanism,
     most_labels,
     of_teachers_of_labels,
-    per_record_mechanism,
     require_learnable,
     require_sums_mechanism,
 )
@@ -105,7 +104,8 @@ def make_plan(
     try:
         return trained_plan(choices)
     except InvalidInput as refused:
-        raise InvalidInput(f"{refused}{_per_record_instead(options, **sizes)}") from None
+        instead = _per_record_instead(options, images=images, embedded=embedded, **sizes)
+        raise InvalidInput(f"{refused}{instead}") from None
 
 
 WORTH_COUNTING = 25
@@ -151,14 +151,12 @@ def _within_consent(options: Options, consent: Consent, *, other: bool) -> Optio
 
 def _per_record_instead(options: Options, **sizes: Any) -> str:
     """A sentence with what per-record teachers would need, after the refusal of trained ones; else nothing."""
-    name = per_record_mechanism(options, classes=sizes["classes"])
-    asked = Options(epsilon=options.epsilon, delta=options.delta)
     try:
-        plan = per_record_plan(per_record_choices(asked, name, **sizes, fixed={}))
+        plan = make_plan(Options(epsilon=options.epsilon, delta=options.delta), **sizes)
     except InvalidInput:
         return ""
     epsilon = round_up(plan.bound.epsilon)
-    return f" Without trained teachers, {name} asks {plan.queries} queries within epsilon {epsilon:g}."
+    return f" Without trained teachers, {plan.mechanism.name} asks {plan.queries} queries within epsilon {epsilon:g}."
 
 
 def trained_plan(choices: Choices) -> Plan:

@@ -258,6 +258,8 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], m
                     "epsilon hardly raises it: it allows for the worst errors among rows with similar features, which "
                     "counts do not tell apart."
                 )
+                if student.low < majority.high:
+                    said.insert(0, "This release alone does not show how accurate the student is: test rows do.")
             if not of_records(content):
                 said.append("A cell is the set of rows that are nearest to the same public row.")
         else:

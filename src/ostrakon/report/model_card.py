@@ -58,7 +58,7 @@ def model_card(
     if "quantity" in content:
         lines += ["| Range of the quantity | {low:.10g} to {high:.10g} |".format(**content["quantity"])]
     else:
-        lines += [f"| Labels (text) | {escaped(', '.join(content['classes'][:30]))} |"]
+        lines += [f"| Labels | {escaped(', '.join(content['classes'][:30]))} |"]
     lines += _understood(understood)
     lines += _features(content, manifest)
     needs = " and ".join(manifest["needs"])
@@ -89,7 +89,8 @@ def title_of(content: dict[str, Any], understood: Understood) -> str:
     labels = " / ".join(classes[:_NAMED])
     if len(classes) > _NAMED:
         labels += f" / \N{HORIZONTAL ELLIPSIS} ({len(classes)} labels)"
-    return f"{understood.target}: {labels}" if understood.target else labels
+    named = understood.target if understood.target != ",".join(content["classes"]) else None
+    return f"{named}: {labels}" if named else labels
 
 
 def encoded_with(manifest: dict[str, Any]) -> list[str] | None:
