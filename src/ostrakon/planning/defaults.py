@@ -1,8 +1,9 @@
 """Defaults that depend on public numbers alone: teachers, queries, noise, delta."""
 
+import math
 from typing import Any
 
-from ostrakon.accounting.calibration.noise import tightened
+from ostrakon.accounting.calibration.noise import likely_price, tightened
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.mechanisms import Mechanism
@@ -39,8 +40,6 @@ classes, which share the votes.
 LEAST_SIGNAL_TO_NOISE = 2
 """The same if there would be fewer than ten queries for a class."""
 FEWEST_PER_RECORD = 2
-_ENOUGH = 0.02
-"""How near the price of the default number of queries comes to epsilon; the noise is then fitted to it."""
 
 
 def default_teachers(units: int) -> int:
@@ -100,20 +99,24 @@ def default_size(
         queries, cap = size(answers)
         return worst_case(mechanism, queries=queries, delta=delta, max_answers=cap, **sizes).epsilon
 
-    answers = most(lambda count: cost(count) <= epsilon, at_least=min(pool, 10 * classes), below=highest + 1)
-    if answers < highest and cost(answers) <= epsilon:
-        sizes: dict[str, Any] = {"teachers": teachers, "classes": classes, "adaptive": True}
+    def likely(answers: int) -> float:
+        queries, cap = size(answers)
+        price = likely_price(mechanism, queries=queries, max_answers=cap, delta=delta)
+        return cost(answers) if price is None else price
 
-        # Epsilon is nearly a function of answers / noise^2: as many answers more as noise could be less.
-        def priced(noise: float) -> float:
-            return cost(_more(answers, noise, highest), **sizes)
+    fewest = min(pool, 10 * classes)
+    begin = most(lambda count: likely(count) <= epsilon, at_least=fewest, below=highest + 1)
+    if begin == highest or likely(begin) > epsilon:
+        return size(begin)
 
-        answers = _more(answers, tightened(priced, epsilon, 1.0, near=_ENOUGH), highest)
-    return size(answers)
+    # Epsilon is nearly a function of answers / noise^2: as many answers more as noise could be less.
+    def priced(noise: float) -> float:
+        answers = min(highest, begin / noise**2)
+        some = max(1, int(answers))
+        return cost(some, teachers=teachers, classes=classes, adaptive=True) * math.sqrt(max(1.0, answers / some))
 
-
-def _more(answers: int, noise: float, highest: int) -> int:
-    return min(highest, int(answers / noise**2))
+    noise = tightened(priced, epsilon, math.inf, start=1.0)
+    return size(max(fewest, min(highest, int(begin / noise**2))))
 
 
 def default_per_record_queries(mechanism: Mechanism, *, units: int, pool: int, classes: int) -> int:

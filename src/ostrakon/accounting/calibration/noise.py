@@ -9,8 +9,9 @@ from typing import Any, cast
 
 from scipy.special import ndtri_exp
 
+from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.composition.run import run_epsilon
-from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.data_independent.worst_case import run_mu, worst_case
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
 from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
@@ -24,17 +25,23 @@ _TIGHT = 4e-4
 _NEAR = 5e-3
 """How near adaptive composition is brought to the target, relative to it."""
 
-_NEARBY = 1.5
-"""Up to this many times the target, the fast price of the noise as given lets adaptive composition start there."""
+_NEARBY = 1.1
+"""Where the likely factor is within this one of 1, adaptive composition starts from the noise as given."""
 
-_ROUGH = 0.03
-"""How near the fast bounds are brought to the target before adaptive composition goes on."""
+_ROUGH = 0.01
+"""How near a likely factor is brought to the target."""
 
 _SEARCH: dict[str, Any] = {"growth": 4, "nearest": 1e-9, "furthest": 1e9}
 
 _TRIES = 6
 _GUESS = 0.9
 """How much less noise adaptive composition needs than the fast bounds, to begin with."""
+
+_OF_LABELS, _OF_CHECKED_LABELS = 0.8075, 0.775
+"""By adaptive composition labels cost about as much as their noisy counts with this share of mu."""
+
+_POWER = 1.12
+"""Epsilon is about as this power of 1 / noise: of a Gaussian, 1.09 to 1.16 from 0.1 to 4 at a delta of 1e-5."""
 
 
 def calibrate(
@@ -114,7 +121,10 @@ def calibrate(
         return cost(scaled(mechanism, factor), adaptive=True)
 
     # Adaptive composition is for a known number of classes.
-    factor = None if classes is None else _least_adaptively(at, adaptively, epsilon)
+    factor = None
+    if classes is not None:
+        start = _likely_factor(mechanism, at, epsilon=epsilon, delta=delta, queries=queries, max_answers=max_answers)
+        factor = _least_adaptively(at, adaptively, epsilon, start)
     if factor is None:
         factor = least_of_power(at, epsilon, tolerance=_TIGHT, **_SEARCH)
         if factor == 0:
@@ -128,29 +138,48 @@ def calibrate(
     return result
 
 
-def _least_adaptively(fast: Callable[[float], float], cost: Callable[[float], float], epsilon: float) -> float | None:
+def likely_price(mechanism: Mechanism, *, queries: int, max_answers: int | None, delta: float) -> float | None:
+    """About the epsilon of labels by adaptive composition, as a start of searches; None for noise of another kind."""
+    mu = run_mu(mechanism, queries=queries, max_answers=max_answers)
+    gaussian = mechanism.gaussian_dp()
+    if mu is None or gaussian is None:
+        return None
+    return gaussian_dp_epsilon((_OF_CHECKED_LABELS if gaussian[0] else _OF_LABELS) * mu, delta)
+
+
+def _likely_factor(mechanism: Mechanism, fast: Callable[[float], float], *, epsilon: float, **run: Any) -> float:
+    """About the factor that adaptive composition needs; inf or 0 where none is in sight. fast: without composition."""
+
+    def likely(factor: float) -> float:
+        price = likely_price(scaled(mechanism, factor), **run)
+        return fast(factor / _GUESS) if price is None else price
+
+    start = least_of_power(likely, epsilon, tolerance=_ROUGH, **_SEARCH)
+    return 1.0 if 1 / _NEARBY < start < _NEARBY else start
+
+
+def _least_adaptively(
+    fast: Callable[[float], float], cost: Callable[[float], float], epsilon: float, start: float
+) -> float | None:
     """The least factor where adaptive composition decides, as of `calibrate`; else None.
 
-    fast, cost: without adaptive composition and with it. The fast one is inverted roughly, to begin with.
+    fast, cost: without adaptive composition and with it.
     """
-    factor = math.inf
-    if not epsilon <= fast(1.0) <= epsilon * _NEARBY:
-        factor = least_of_power(fast, epsilon, tolerance=_ROUGH, **_SEARCH)
-        if not 0 < factor < math.inf:
-            return None
-    least = tightened(cost, epsilon, factor)
-    return least if least < factor and epsilon * (1 - _NEAR) <= cost(least) < fast(least) else None
+    least = tightened(cost, epsilon, math.inf, start=start) if 0 < start < math.inf else math.inf
+    return least if least < math.inf and epsilon * (1 - _NEAR) <= cost(least) < fast(least) else None
 
 
-def tightened(cost: Callable[[float], float], epsilon: float, factor: float, *, near: float = _NEAR) -> float:
+def tightened(
+    cost: Callable[[float], float], epsilon: float, factor: float, *, near: float = _NEAR, start: float | None = None
+) -> float:
     """The least factor within `epsilon` of a cost that takes seconds, from one that is known to be within it (or inf).
+
+    start: where to begin; None: a little below `factor`.
 
     Guarantee: the cost was computed at the result and is at most epsilon, unless the result is `factor` itself; it
     stops within `near` of epsilon, relative to it.
     """
-    # The noise as given is often right: the number of queries was chosen for it.
-    as_given = _GUESS**2 * factor < 1 < factor or factor == math.inf
-    aim, power, within = (1.0 if as_given else factor * _GUESS), 1.0, factor
+    aim, power, within = factor * _GUESS if start is None else start, _POWER, factor
     over: float = 0.0
     before: tuple[float, float] | None = None
     for _ in range(_TRIES):
@@ -167,7 +196,7 @@ def tightened(cost: Callable[[float], float], epsilon: float, factor: float, *, 
             slope = math.log(value / before[1]) / math.log(before[0] / aim)
             power = min(max(slope, 0.5), 4.0)
         before = aim, value
-        aim *= (value / (epsilon * (1 - near / 2))) ** (1 / power)
+        aim *= (value / (epsilon * (1 - near / 5))) ** (1 / power)
         if not over < aim < within * (1 - 1e-5):
             aim = within - (within - over) / 8
     return within

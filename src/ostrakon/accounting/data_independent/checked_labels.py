@@ -133,7 +133,7 @@ def _run(
     size = count + 1 + 2 * side
     pairs = len(share)
     wide, common = np.empty(2 * middle + 1), np.empty((2, size))
-    best, floor = np.empty((2 * margins, size)), np.empty((floors, size))
+    best, floor, mixed = np.empty((2 * margins, size)), np.empty((floors, size)), np.empty(count + 1)
     values, outside = values.copy(), left_of(h, middle + 1)
     for _ in range(steps):
         extend(values, values, outside, wide)
@@ -173,14 +173,17 @@ def _run(
         for g in range(floors - 2, -1, -1):
             floor[g] = np.maximum(floor[g], floor[g + 1])
         for j in range(count + 1):
-            plain = wide[middle + j]
-            top = still[0, 0] * plain + still[0, 1] * max(best[0, side + j], best[1, side + j])
-            for s in range(1, len(still)):
-                label = 0.0
-                for g in range(floors):
-                    label += still_weights[s, g] * floor[g, side + j]
-                top = max(top, still[s, 0] * plain + still[s, 1] * label)
-            values[j] = top
+            label = max(best[0, side + j], best[1, side + j])
+            values[j] = still[0, 0] * wide[middle + j] + still[0, 1] * label
+        for s in range(1, len(still)):
+            mixed[:] = 0.0
+            for g in range(floors):
+                weight = still_weights[s, g]
+                if weight > 0:
+                    for j in range(count + 1):
+                        mixed[j] += weight * floor[g, side + j]
+            for j in range(count + 1):
+                values[j] = max(values[j], still[s, 0] * wide[middle + j] + still[s, 1] * mixed[j])
         for r in range(len(where)):
             label = best[where[r]]
             a, b, c, d = row_near_weight[r, 0], row_far_weight[r, 0], row_near_weight[r, 1], row_far_weight[r, 1]

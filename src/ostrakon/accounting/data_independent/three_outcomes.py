@@ -39,7 +39,7 @@ _FARTHEST = 9.0 * math.sqrt(2)
 ABSOLUTE_ERROR = 1e-13
 """Added to every comparison of divergences, times max(1, y)."""
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,8 @@ def three_outcomes(sigma: float, teachers: int | None, *, abstentions: bool = Fa
     common_p, common_q = _common(m)
     kinks = _kinks(m)
     column = np.clip(np.searchsorted(_ETA, (edges[:-1] + edges[1:]) / 2) - 1, 0, len(_ETA) - 2)
-    p, q, share = _cover(every, kept, _ETA, edges, column, np.searchsorted(edges, _ETA), m, kinks, common_p, common_q)
+    places, points, mass = np.searchsorted(edges, _ETA), *_points(edges)
+    p, q, share = _cover(every, kept, _ETA, edges, column, places, points, mass, m, kinks, common_p, common_q)
     shape = (len(kept), len(_ETA))
     reach = np.append(_ETA[1:], np.inf)
     d, reach = np.broadcast_to(kept[:, None], shape).ravel(), np.broadcast_to(reach[None], shape).ravel()
@@ -154,6 +155,13 @@ def _edges(cells: int) -> FloatArray:
     return np.concatenate([*parts, _ETA[-1:]])
 
 
+def _points(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The nodes of every cell and its lower edge, and the last edge; and the nodes' weights, shape (cells, nodes)."""
+    low, width = edges[:-1, None], np.diff(edges)[:, None]
+    nodes = np.vstack([low + width * (_NODES + 1) / 2, np.zeros(len(_NODES))])
+    return np.column_stack([nodes, edges]), width * _WEIGHTS / 2 / math.sqrt(2 * math.pi)
+
+
 def _common(m: float) -> tuple[FloatArray, FloatArray]:
     likely = 1 / (1 + np.exp(-_LEVELS * m))
     p, q = _SHARES * likely, _SHARES * (1 - likely)
@@ -167,61 +175,65 @@ def _below(x: float) -> float:
 
 
 @compiled
+def _normal(points: FloatArray, shift: float, below: FloatArray, density: FloatArray) -> None:
+    """The normal distribution function and exp(-x^2 / 2) at every point + shift."""
+    for k in range(points.shape[0]):
+        for at in range(points.shape[1]):
+            x = points[k, at] + shift
+            below[k, at], density[k, at] = _below(x), math.exp(-x * x / 2)
+
+
+@compiled
 def _laws(
-    e: float,
-    m: float,
-    edges: FloatArray,
-    nodes: FloatArray,
-    weights: FloatArray,
+    normals: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+    shifted: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+    mass: FloatArray,
     law_p: FloatArray,
     law_q: FloatArray,
     cell_p: FloatArray,
     cell_q: FloatArray,
 ) -> None:
-    """Laws of (i, j, other) at every edge, and of cells between edges with seven outcomes; e, m: d and 1, in sigma.
+    """Laws of (i, j, other) at every edge, and of cells between edges with seven outcomes.
+
+    normals: `_normal` at the points of `_points` + 0 and + m; shifted: the same + e and + e - m. e, m: d and 1, in
+    sigma. mass: the weights of the points of a cell, times its width.
 
     The masses of X_i > X_j with X_i in a cell, and the reverse, by Gauss and Legendre's rule; X_i and X_j have the
     means 0 and -e, and -m and m - e.
     """
-    last = len(edges) - 1
-    above = np.zeros(4)
+    own = normals[0], normals[2]
+    own_density = normals[1], normals[3]
+    other = shifted[0], shifted[2]
+    other_density = shifted[1], shifted[3]
+    last, nodes = len(mass), mass.shape[1]
+    above, inside = np.zeros(4), np.zeros(4)
     for at in range(last, -1, -1):
-        edge = edges[at]
         for side in range(2):
-            shift = side * m
             law = law_p if side == 0 else law_q
             law[at, 0], law[at, 1] = above[2 * side], above[2 * side + 1]
-            law[at, 2] = _below(edge + shift) * _below(edge + e - shift)
+            law[at, 2] = own[side][at, nodes] * other[side][at, nodes]
         if at == 0:
             break
-        low, width = edges[at - 1], edge - edges[at - 1]
-        mass = np.zeros(4)
-        for k in range(len(nodes)):
-            x = low + width * (nodes[k] + 1) / 2
-            weight = width * weights[k] / 2 / math.sqrt(2 * math.pi)
-            for side in range(2):
-                first, second = x + side * m, x + e - side * m
-                mass[2 * side] += weight * math.exp(-first * first / 2) * _below(second)
-                mass[2 * side + 1] += weight * math.exp(-second * second / 2) * _below(first)
+        k = at - 1
+        inside[:] = 0.0
         for side in range(2):
+            for node in range(nodes):
+                inside[2 * side] += mass[k, node] * own_density[side][k, node] * other[side][k, node]
+                inside[2 * side + 1] += mass[k, node] * other_density[side][k, node] * own[side][k, node]
             cell = cell_p if side == 0 else cell_q
-            cell[at - 1, 0], cell[at - 1, 1] = above[2 * side], above[2 * side + 1]
+            cell[k, 0], cell[k, 1] = above[2 * side], above[2 * side + 1]
         # Who is the largest within the cell, and where: two outcomes at the ends of the range of ratios.
         for who in range(2):
-            pm, qm = mass[who], mass[2 + who]
-            ratios = np.empty(2)
-            for end in range(2):
-                x = low if end == 0 else edge
-                if who == 0:
-                    ratios[end] = math.exp(-x * m - m * m / 2) * _below(x + e - m) / _below(x + e)
-                else:
-                    ratios[end] = math.exp((x + e) * m - m * m / 2) * _below(x + m) / _below(x)
-            small, large = min(ratios[0], ratios[1]), max(ratios[0], ratios[1])
+            pm, qm = inside[who], inside[2 + who]
+            density, below = (own_density, other) if who == 0 else (other_density, own)
+            low = density[1][k, nodes] / density[0][k, nodes] * below[1][k, nodes] / below[0][k, nodes]
+            high = density[1][at, nodes] / density[0][at, nodes] * below[1][at, nodes] / below[0][at, nodes]
+            small, large = min(low, high), max(low, high)
             upper = 0.0 if large <= small else min(max((qm - pm * small) / (large - small), 0.0), pm)
-            cell_p[at - 1, 3 + 2 * who], cell_q[at - 1, 3 + 2 * who] = pm - upper, (pm - upper) * small
-            cell_p[at - 1, 4 + 2 * who], cell_q[at - 1, 4 + 2 * who] = upper, qm - (pm - upper) * small
+            cell_p[k, 3 + 2 * who], cell_q[k, 3 + 2 * who] = pm - upper, (pm - upper) * small
+            cell_p[k, 4 + 2 * who], cell_q[k, 4 + 2 * who] = upper, qm - (pm - upper) * small
         for who in range(4):
-            above[who] += mass[who]
+            above[who] += inside[who]
     for at in range(last):
         cell_p[at, 2], cell_q[at, 2] = law_p[at, 2], law_q[at, 2]
 
@@ -280,6 +292,8 @@ def _cover(
     edges: FloatArray,
     column: IntArray,
     places: IntArray,
+    points: FloatArray,
+    mass: FloatArray,
     m: float,
     kinks: FloatArray,
     common_p: FloatArray,
@@ -291,19 +305,32 @@ def _cover(
     share = np.zeros((rows, len(eta), 2))
     law_p, law_q = np.empty((cells + 1, 3)), np.empty((cells + 1, 3))
     cell_p, cell_q = np.empty((cells, 7)), np.empty((cells, 7))
+    shape = points.shape
+    normals = np.empty(shape), np.empty(shape), np.empty(shape), np.empty(shape)
+    here, back = (np.empty(shape), np.empty(shape)), (np.empty(shape), np.empty(shape))
+    _normal(points, 0.0, normals[0], normals[1])
+    _normal(points, m, normals[2], normals[3])
     for r in range(rows):
-        _laws(kept[r] * m, m, edges, _NODES, _WEIGHTS, law_p, law_q, cell_p, cell_q)
+        _normal(points, kept[r] * m, here[0], here[1])
+        _normal(points, (kept[r] - 1) * m, back[0], back[1])
+        _laws(normals, (*here, *back), mass, law_p, law_q, cell_p, cell_q)
         for c in range(len(eta)):
             p[r, c], q[r, c] = law_p[places[c]], law_q[places[c]]
     mixed_p, mixed_q, needed = np.empty(3), np.empty(3), np.empty(2)
     excess, near = np.empty(len(kinks) + 3), np.empty(len(kinks) + 3)
-    low = 0
+    low, before = 0, -1
     for d in every:
         while low < rows - 2 and kept[low + 1] <= d:
             low += 1
         high = min(low + 1, rows - 1)
         along = (d - kept[low]) / max(kept[high] - kept[low], 1)
-        _laws(d * m, m, edges, _NODES, _WEIGHTS, law_p, law_q, cell_p, cell_q)
+        # A margin is that of the last step and one vote.
+        here, back = back, here
+        if before != d - 1:
+            _normal(points, (d - 1) * m, back[0], back[1])
+        _normal(points, d * m, here[0], here[1])
+        before = d
+        _laws(normals, (*here, *back), mass, law_p, law_q, cell_p, cell_q)
         for k in range(cells):
             c = column[k]
             across = ((edges[k] + edges[k + 1]) / 2 - eta[c]) / (eta[c + 1] - eta[c])

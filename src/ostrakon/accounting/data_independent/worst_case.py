@@ -26,6 +26,8 @@ from ostrakon.votes import Votes
 GAUSSIAN = "Gaussian DP, exact composition"
 BISECTION = "the supremum over the votes of each comparison"
 JOINT, EXACT = "the joint supremum of check and label", "the exact supremum over two-class votes"
+_GAIN_APART = 0.87
+"""Adaptive composition of checks and labels apart leaves at least about this share of their Rényi bound."""
 _MORE, _LITTLE_MORE = 1.2, 1.06
 """How much larger the Rényi bound of check and label together may be than that of each apart, to be tried; and from
 where on each apart is tried, too, with three classes or more.
@@ -123,23 +125,35 @@ def worst_case_at(
         raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {mechanism!r}.")
     bounds = list(_bounds(mechanism, abstentions=abstentions, **sizes))
 
+    def adaptively(centre: list[WorstCase], delta: float) -> tuple[float, bool]:
+        """Epsilon at delta, and whether adaptive composition is the smallest bound at the delta of the centre."""
+        epsilon = own = math.inf
+        for capped in together_or_apart(mechanism, centre, two=sizes["classes"] == 2):
+            if capped and own <= _GAIN_APART * min((one.epsilon for one in centre if not _together(one)), default=0.0):
+                continue
+            profile = adaptive_profile(
+                mechanism, **sizes, abstentions=abstentions, capped=capped, epsilon=centre[0].epsilon,
+                delta=centre[0].delta, effort=effort,
+            )  # fmt: skip
+            if profile is not None:
+                # A NaN compares false and so never becomes the bound.
+                epsilon, own = (
+                    min((one for one in (known, profile.epsilon(at)) if one >= 0), default=math.inf)
+                    for known, at in ((epsilon, delta), (own, centre[0].delta))
+                )
+        return epsilon, own < centre[0].epsilon
+
     def at(delta: float) -> WorstCase:
         delta = fraction("delta", delta)
         if sizes["queries"] == 0:
             return WorstCase(epsilon=0.0, delta=delta, basis="no query")
-        known = _at(bounds, delta)
         if not adaptive:
-            return known[0]
-        centre = known if around is None else _at(bounds, around)
-        profiles = [
-            adaptive_profile(
-                mechanism, **sizes, abstentions=abstentions, capped=capped, epsilon=centre[0].epsilon,
-                delta=centre[0].delta, effort=effort,
-            )
-            for capped in together_or_apart(mechanism, centre, two=sizes["classes"] == 2)
-        ]  # fmt: skip
-        epsilons = [profile.epsilon(delta) for profile in profiles if profile is not None]
-        epsilon = min((one for one in epsilons if one >= 0), default=math.inf)
+            return _at(bounds, delta)[0]
+        centre = _at(bounds, delta if around is None else around)
+        epsilon, decides = adaptively(centre, delta)
+        if decides and centre[0].delta < delta:
+            return WorstCase(epsilon=epsilon, delta=delta, basis=BASIS)  # it loses nothing where delta is larger
+        known = centre if around is None else _at(bounds, delta)
         return WorstCase(epsilon=epsilon, delta=delta, basis=BASIS) if epsilon < known[0].epsilon else known[0]
 
     return at
@@ -256,12 +270,16 @@ def together_or_apart(mechanism: Mechanism, known: list[WorstCase], *, two: bool
     """
     if mechanism.gaussian_dp() is None or any(one.basis.startswith(BISECTION) for one in known):
         return [False]
-    together = [one.basis.startswith((JOINT, EXACT)) for one in known]
+    together = [_together(one) for one in known]
     best, apart = (
         min((one.epsilon for one, is_ in zip(known, together, strict=True) if is_ == kind), default=math.inf)
         for kind in (True, False)
     )
     return [False] * (best <= _MORE * apart < math.inf) + [True] * (not best <= (1.0 if two else _LITTLE_MORE) * apart)
+
+
+def _together(one: WorstCase) -> bool:
+    return one.basis.startswith((JOINT, EXACT))
 
 
 def sizes_of(
