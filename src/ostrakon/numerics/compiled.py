@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
-import sys
 import types
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -19,9 +18,6 @@ R = TypeVar("R")
 _HOMES = tuple(Path(__file__).parents[1] / name for name in ("numerics", "mechanisms", "accounting", "papers"))
 _WORTH_COMPILING = 1.0
 """Seconds of interpreted work above which the compiled loop is used: loading it takes about as long."""
-
-_WORTH_LOADED = 0.1
-"""The same once numba is loaded: what remains is to read one loop from the disk."""
 
 _OUT_OF_RANGE = (ArithmeticError, ValueError)
 
@@ -43,8 +39,7 @@ class Compiled(Generic[P, R]):
     def worth(self, seconds: float) -> Callable[P, R]:
         """The loop to call for work that would take Python this number of seconds; both give the same numbers."""
         self._spent += seconds  # many small calls add up
-        worth = _WORTH_LOADED if "numba" in sys.modules else _WORTH_COMPILING
-        return self.interpreted if self._spent <= worth else self.machine_code
+        return self.interpreted if self._spent <= _WORTH_COMPILING else self.machine_code
 
     @functools.cached_property
     def machine_code(self) -> Callable[P, R]:
