@@ -304,6 +304,7 @@ ELSEWHERE = {
     ),
     *("exponential_argmax_log_probabilities", "gaussian_argmax_log_probabilities", "laplace_argmax_log_probabilities"),
     *("gumbel_deviation", "laplace_deviation", "replaced_record", "weak_remark", "known_neighbours", "tightened"),
+    "likely_price",
     # Every parameter is checked by the mechanism that is built.
     *("Parameter", "build", "build_with_defaults", "declared_parameters", "find", "register"),
     "require_own",
