@@ -30,7 +30,6 @@ import numpy as np
 from ostrakon.data.datasets import glyphs
 from ostrakon.data.labels import Labels
 from ostrakon.data.quantity import Quantity
-from ostrakon.data.target import learned_numbers, right_numbers
 from ostrakon.forecast.interval import CONFIDENCE, Forecast
 from ostrakon.forecast.offers import default_mechanisms, make_offers
 from ostrakon.forecast.public_rows import PublicRows
@@ -135,8 +134,9 @@ def other_rows(name: str, data: Path, seed: int, epsilons: list[float]) -> list[
     sizes: dict[str, Any] = {"records": len(private), "pool": shown.rows, "classes": len(shown.classes)}
     offers = make_offers(options, epsilons=epsilons, mechanisms=mechanisms, **sizes, target=shown.target)
     rehearsal, rows = rehearse(shown, offers, options, records=len(private)), []
-    known = Rows(X=X.iloc[private], y=learned_numbers(y[private], read_by))
-    parts = {"X_public": X.iloc[public], "X_test": X.iloc[test], "y_test": right_numbers(y[test], read_by)}
+    learned = read_by.steps(y[private]) if isinstance(read_by, Quantity) else y[private]
+    known = Rows(X=X.iloc[private], y=learned)
+    parts = {"X_public": X.iloc[public], "X_test": X.iloc[test], "y_test": y[test]}
     for offer in offers:
         task = Task(private=known, classes=shown.classes, read_by=read_by, **parts)
         noise = np.random.default_rng([seed, round(100 * offer.epsilon), 17])

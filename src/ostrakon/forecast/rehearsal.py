@@ -319,7 +319,8 @@ def rehearse(
     with (
         reporting(progress, label="Rehearsing", total=total) as report,
         threadpool_limits(1),
-        warnings.catch_warnings(),
+        # Threads reset each other's filters, and scikit-learn's forests warn of that: a run would warn of its own.
+        warnings.catch_warnings(record=True),
     ):
         report(0, total)
         # Students are chosen in the first repetition; the others need them, and each other not.
