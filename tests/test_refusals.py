@@ -260,6 +260,7 @@ ELSEWHERE = {
         "Recall",
         "in_words",
         "rounded_outwards",
+        "delta_in_words",
         "AnswerLaw",
         "Adjacent",
         "Level",

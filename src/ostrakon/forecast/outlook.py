@@ -86,8 +86,8 @@ class Outlook:
             )
         return (
             f"{_TITLES[self.target]} are rehearsed: {times} labelled public rows as the private side, the public pool "
-            "and the held-out rows. They hold as far as private rows are of the same kind as public ones, and tend to "
-            "be too pessimistic: a rehearsal has fewer public rows than the run."
+            "and the held-out rows. They hold as far as private rows are of the same kind as public ones. A rehearsal "
+            "has fewer public rows than the run, whose results are usually a little better."
         )
 
     def _repr_html_(self) -> str:
