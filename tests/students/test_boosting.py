@@ -51,3 +51,9 @@ def test_rows_with_shares_are_examples_of_both_classes():
     # Rounded shares would be learned as certain.
     certain = Boosting(min_samples_leaf=10, **options).fit(X, 3 + 2 * (shares > 0.5), sample_weight=weights)
     assert np.abs(certain.predict_proba(X) - theirs.predict_proba(X)).max() > 0.2
+
+
+def test_labels_that_are_numbers_are_no_shares():
+    ours = Boosting(max_iter=5, random_state=0).fit(X, np.where(Y == 1, 3.0, 1.0))
+    assert ours.classes_.tolist() == [1.0, 3.0]
+    assert set(ours.predict(X)) == {1.0, 3.0}

@@ -36,10 +36,11 @@ class Boosting(HistGradientBoostingClassifier):
 
     def _encode_y(self, y: Any) -> Any:
         # The loss of two classes takes any target from 0 to 1; only scikit-learn's encoding of labels does not.
-        if np.asarray(y).dtype.kind != "f":
+        given = np.asarray(y)
+        if given.dtype.kind != "f" or not (given.min() >= 0 and given.max() <= 1):
             return super()._encode_y(y)
         super()._encode_y(np.arange(2))
-        return np.asarray(y, np.float64)
+        return given.astype(np.float64)
 
 
 def in_steps(X: ArrayLike, most: int) -> NDArray[Any]:
