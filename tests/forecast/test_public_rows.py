@@ -42,7 +42,7 @@ def test_values_and_several_labels_are_read_and_unknown_ones_are_known_as_such()
 
 
 @pytest.mark.parametrize(
-    ("y", "read_by", "told"),
+    ("y", "read_by", "message"),
     [
         ([1.0, 2.0], Quantity(low=0, high=9), "y_public must have a value or set of labels per public row, 6, got 2"),
         (["x"] * 6, Quantity(low=0, high=9), "The target must be a number"),
@@ -51,8 +51,8 @@ def test_values_and_several_labels_are_read_and_unknown_ones_are_known_as_such()
         (np.ones((6, 3)), Labels(names=("a", "b")), "y must have a column for each of the 2 labels"),
     ],
 )
-def test_other_values_and_labels_are_refused(y, read_by, told):
-    with pytest.raises(InvalidInput, match=told):
+def test_other_values_and_labels_are_refused(y, read_by, message):
+    with pytest.raises(InvalidInput, match=message):
         PublicRows.of(X, y, read_by=read_by)
 
 

@@ -20,6 +20,11 @@ def other_target(quantity: Quantity | None, labels: Labels | None) -> Quantity |
     return quantity or labels
 
 
+def target_of(read_by: Quantity | Labels | None) -> Target:
+    """What is predicted, by how a target other than classes is read."""
+    return "classes" if read_by is None else "labels" if isinstance(read_by, Labels) else "quantity"
+
+
 def learned_numbers(cells: Any, read_by: Sequence[str] | Quantity | Labels) -> NDArray[Any]:
     """What teachers learn from: class numbers, whole steps of the range, or 0 and 1 for every label."""
     if isinstance(read_by, Quantity):

@@ -17,7 +17,7 @@ from ostrakon.data.labels import Labels, columns_by_name, require_indicators
 from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.data.sources import open_table
 from ostrakon.data.table import Table
-from ostrakon.data.target import Target
+from ostrakon.data.target import Target, target_of
 from ostrakon.data.task import dropped_columns
 from ostrakon.data.text_files import holds_texts, is_lines, require_pictures
 from ostrakon.features.rowwise import row_count
@@ -54,7 +54,7 @@ class PublicRows:
     @property
     def target(self) -> Target:
         """What is predicted."""
-        return "classes" if self.read_by is None else "labels" if isinstance(self.read_by, Labels) else "quantity"
+        return target_of(self.read_by)
 
     @property
     def labelled(self) -> IntArray:

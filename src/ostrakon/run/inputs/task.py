@@ -18,7 +18,7 @@ from ostrakon.data.domain import Domain
 from ostrakon.data.labels import Labels
 from ostrakon.data.quantity import Quantity
 from ostrakon.data.shared_rows import CountedRows, refuse_shared_rows
-from ostrakon.data.target import Target
+from ostrakon.data.target import Target, target_of
 from ostrakon.data.understood import Understood
 from ostrakon.features.rowwise import row_count
 from ostrakon.run.inputs.private_data import PrivateData, Rows
@@ -131,7 +131,7 @@ class Task:
     @property
     def target(self) -> Target:
         """What is predicted."""
-        return "classes" if self.read_by is None else "labels" if self.quantity is None else "quantity"
+        return target_of(self.read_by)
 
 
 def of_protection(protects: Protects) -> dict[str, Any]:
