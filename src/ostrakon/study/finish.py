@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -15,7 +15,7 @@ from ostrakon.data.checksummed import read_regular, sha256
 from ostrakon.data.files import write_atomically
 from ostrakon.data.table_files import digest_of_file
 from ostrakon.data.understood import understood_table
-from ostrakon.mechanisms.base import FloatArray, Relation
+from ostrakon.mechanisms.base import Relation
 from ostrakon.planning.plan import Plan
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.task import Task
@@ -286,8 +286,8 @@ class _SumStorage(StudyStorage):
         return _SumLog(self._sum) if self._noised else super().log()
 
 
-class _SumLog:
-    """The sum of noisy tables as a `Log` that draws nothing more."""
+class _SumLog(Log):
+    """The sum of noisy tables, as a log that draws nothing more."""
 
     def __init__(self, table: IntArray) -> None:
         self._table = table
@@ -303,7 +303,3 @@ class _SumLog:
     ) -> tuple[IntArray, bool]:
         """Return the sum in whole steps: every owner's noise came from the cryptographic source."""
         return self._table, True
-
-    def keep(self, name: str, make: Callable[[], FloatArray]) -> FloatArray:
-        """Return what `make` returns: nothing depends on a first round."""
-        return make()
