@@ -2,6 +2,8 @@
 
 import dataclasses
 import inspect
+import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -190,6 +192,44 @@ def test_trained_teachers_can_be_rehearsed():
     found = rehearse(public, given, options, records=RECORDS, repetitions=2)
     assert found.of(given[0]) == found.forecasts[:1]
     assert found.forecasts[0].mean > 0.6
+
+
+def test_more_queries_than_a_rehearsal_has_rows_are_rehearsed_with_what_it_has():
+    options = dataclasses.replace(OPTIONS, queries=150)
+    found = played(4.0, public=shown(), repetitions=2, options=options)
+    assert (found.failures, found.pool) == ({}, 90)
+    assert found.forecasts[0].mean > found.constant[0] + 0.2
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_other_threads_and_rehearsals_that_end_later_leave_warnings_as_they_were(last, recwarn):
+    """last: whether it is another rehearsal."""
+    before, begun, inside, ended = list(warnings.filters), *(threading.Event() for _ in range(3))
+
+    def first(done: int, total: int) -> None:
+        begun.set()
+        inside.wait(0.3)
+
+    def second(done: int, total: int) -> None:
+        inside.set()
+        ended.wait(1)
+
+    def beside() -> None:
+        begun.wait()
+        if last:
+            rehearse(shown(), (), OPTIONS, records=RECORDS, repetitions=2, progress=second)
+        else:
+            with warnings.catch_warnings():
+                second(0, 0)
+
+    other = threading.Thread(target=beside)
+    other.start()
+    rehearse(shown(), (), OPTIONS, records=RECORDS, repetitions=2, progress=first)
+    ended.set()
+    other.join()
+    assert warnings.filters == before
+    warnings.warn("still heard", stacklevel=1)
+    assert [str(one.message) for one in recwarn] == ["still heard"]
 
 
 def test_too_few_rows_or_repetitions_are_refused():

@@ -189,6 +189,12 @@ def test_ranks_are_said_of_ordered_classes():
     assert "ranks" not in written(measures=MEASURES)
 
 
+def test_probabilities_that_are_far_off_are_warned_of():
+    said = "Warning: the student's probabilities differ from how often it is right by 28.7 points on average: use"
+    assert said in written(measures=replace(MEASURES, calibration_error=0.287))
+    assert "Warning" not in written(measures=MEASURES)
+
+
 def test_what_a_cell_is_stands_where_one_is_named():
     explained = "A cell is the set of rows that are nearest to the same public row"
     assert explained not in written(estimates=[STUDENT, MAJORITY])

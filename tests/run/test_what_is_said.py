@@ -270,6 +270,8 @@ def test_a_student_of_which_the_released_numbers_tell_nothing_is_not_called_bad(
             measures is not None and measures.accuracy == 0.5
         )
         assert rows["Estimated accuracy"].startswith(f"at least {student.low:.1%} on the private data")
+    off = replace(model.finished_, measures=replace(tried, calibration_error=0.9))
+    assert "points on average: use its classes, but not" in dict(_student(off))[WARNING]
     card = (model.save_release(tmp_path / "release") / "model_card.md").read_text()
     assert card.count("do not tell whether the student") == 1
     assert card.index("do not tell whether the student") < card.index("## Privacy")

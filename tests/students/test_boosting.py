@@ -1,9 +1,11 @@
 """Boosting in steps: the steps are quantiles of the rows, and it learns as scikit-learn's does."""
 
 import numpy as np
+import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from ostrakon.students.boosting import Boosting, in_steps
+from ostrakon.validation import InvalidInput
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=600), RNG.integers(0, 5, 600), np.maximum(RNG.normal(size=600), 1.2)])
@@ -51,6 +53,12 @@ def test_rows_with_shares_are_examples_of_both_classes():
     # Rounded shares would be learned as certain.
     certain = Boosting(min_samples_leaf=10, **options).fit(X, 3 + 2 * (shares > 0.5), sample_weight=weights)
     assert np.abs(certain.predict_proba(X) - theirs.predict_proba(X)).max() > 0.2
+
+
+def test_rows_without_any_weight_are_refused():
+    for weights in (np.zeros(600), np.full(600, np.nan)):
+        with pytest.raises(InvalidInput, match="sample_weight must be above 0 for at least one row, got none"):
+            Boosting().fit_shares(X, np.full(600, 0.5), classes=np.arange(2), sample_weight=weights)
 
 
 def test_labels_that_are_numbers_are_no_shares():

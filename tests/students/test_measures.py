@@ -52,6 +52,18 @@ def test_the_calibration_error_is_the_distance_in_each_range():
     assert calibration_error(likely, [0, 0, 0, 0]) == pytest.approx(3 / 4 * (0.9 - 2 / 3) + 1 / 4 * 0.4)
 
 
+def test_a_large_calibration_error_is_warned_of_and_chance_is_not():
+    rng, warned = np.random.default_rng(0), {0.0: [], 0.1: [], 0.3: []}
+    for off, seen in warned.items():
+        for _ in range(200):
+            right = rng.uniform(0.5, 1 - off, size=300)
+            y = (rng.random(300) < right).astype(int)
+            said = np.stack([1 - right - off, right + off], axis=1)
+            seen.append(measures_of(said, np.ones(300, int), y, ["no", "yes"]).caution != "")
+    assert [np.mean(seen) <= 0.05 for seen in warned.values()] == [True, True, False]
+    assert np.mean(warned[0.3]) > 0.5
+
+
 def test_of_many_classes_the_lowest_recalls_are_printed():
     y = np.arange(60) % 20
     predicted = np.where(y == 7, 0, y)

@@ -78,16 +78,17 @@ class Outlook:
         if self.rehearsal is None:
             return f"No {self.measures[0]} is forecast: {self.not_rehearsed}."
         times = f"a run was simulated {len(self.rehearsal.without_noise)} times, each time with other"
+        asked = f"A rehearsal can ask about {self.rehearsal.pool:,} public rows at most, fewer than the run"
         if self.rehearsal.simulated:
             return (
                 f"The public rows have no labels, so no accuracy is forecast. Instead {times} labels: random smooth "
                 "functions of the public features. The table says how many points of accuracy it loses there against "
-                "gradient boosting without noise. This tells epsilons apart, not how hard the task is."
+                f"gradient boosting without noise. This tells epsilons apart, not how hard the task is. {asked}."
             )
         return (
             f"{_TITLES[self.target]} are rehearsed: {times} labelled public rows as the private side, the public pool "
-            "and the held-out rows. They hold as far as private rows are of the same kind as public ones. A rehearsal "
-            "has fewer public rows than the run, whose results are usually a little better."
+            "and the held-out rows. They hold as far as private rows are of the same kind as public ones. "
+            f"{asked}, whose results are usually a little better."
         )
 
     def _repr_html_(self) -> str:

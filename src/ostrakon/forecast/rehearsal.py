@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -44,6 +46,8 @@ from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import BoundedVotes, IntArray, Moments, Votes
 
 REPETITIONS = 5
+_ONE_AT_A_TIME = threading.Lock()
+"""A rehearsal limits the threads of the whole process, and has its filters of warnings."""
 HOLDOUT, PRIVATE = 1 / 4, 3 / 8
 """Shares of the public rows that are held out, and that play the private side; all others play the pool."""
 
@@ -76,12 +80,15 @@ class Rehearsal:
         Whether labels were those of simulated worlds.
     failures : dict
         From (epsilon, mechanism) to the reason why there is no forecast.
+    pool : int
+        Number of rows that play the public pool: no more of them can be asked about.
     """
 
     forecasts: tuple[Forecast, ...]
     constant: Scores
     without_noise: tuple[Scores, ...]
     simulated: bool
+    pool: int
     failures: dict[tuple[float, str], str]
 
     @property
@@ -314,20 +321,21 @@ def rehearse(
         plans={},
     )
     total = repetitions * len(offers)
-    # Threads share what one process imported, but the random numbers of networks, too.
-    prefer = None if is_images(shown.X) else "threads"
+    # Threads share what one process imported, but also the random numbers of networks, and the filters of warnings:
+    # scikit-learn's forests reset each other's, and threads of somebody else would restore what they saw meanwhile.
+    threads = not is_images(shown.X) and threading.active_count() == 1
     with (
+        _ONE_AT_A_TIME,
         reporting(progress, label="Rehearsing", total=total) as report,
         threadpool_limits(1),
-        # Threads reset each other's filters, and scikit-learn's forests warn of that: a run would warn of its own.
-        warnings.catch_warnings(record=True),
+        warnings.catch_warnings(record=True) if threads else nullcontext(),
     ):
         report(0, total)
         # Students are chosen in the first repetition; the others need them, and each other not.
         begun = time.perf_counter()
         done = [given.played(0, {}, report=report, total=total)]
         taken, rest = time.perf_counter() - begun, range(1, repetitions)
-        play = partial(given.played, students=done[0].students)
+        play, prefer = partial(given.played, students=done[0].students), "threads" if threads else None
         for one in spread(play, rest, total=len(rest), n_jobs=options.jobs, seconds=taken, prefer=prefer):
             done.append(one)
             report(len(done) * len(offers), total)
@@ -349,6 +357,7 @@ def rehearse(
         constant=_means([one.constant for one in done]),
         without_noise=tuple(one.without_noise for one in done),
         simulated=not len(shown.labelled),
+        pool=done[-1].pool,
         failures=failures,
     )
 
@@ -421,6 +430,7 @@ class _Given:
         # As a run of this pool would be planned, at the same teachers and delta; its noise may be for other queries.
         if (mechanism, epsilon, pool) not in self.plans:
             asked = asked_for(self.options, mechanism=mechanism, epsilon=epsilon)
+            asked = dataclasses.replace(asked, queries=asked.queries and min(asked.queries, pool))
             embedded = is_embedded(self.options.representation, self.shown.X)
             sizes: dict[str, Any] = {"units": self.records, "pool": pool, "classes": len(self.shown.classes)}
             sizes["target"] = self.shown.target

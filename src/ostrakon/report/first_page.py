@@ -13,7 +13,7 @@ from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.markdown import escaped
 from ostrakon.statements.sentences import DROPPED_OUT, REFITTED, changed_in_words, consent_in_words, of_records
 from ostrakon.statements.statement import delta_in_words
-from ostrakon.students.measures import AnyMeasures, LabelMeasures, Measures, QuantityMeasures
+from ostrakon.students.measures import AnyMeasures, Measures
 from ostrakon.students.prediction_intervals import PredictionIntervals
 from ostrakon.students.prediction_sets import PredictionSets
 from ostrakon.students.quantity_student import SUMS
@@ -278,23 +278,28 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], m
     known = any(one.low > 0 or one.high < 1 for one in recalls)
     nothing = "only wide ranges, which the section on the student lists" if known else "no estimate"
     said += undecided or ([] if said else [f"The noisy numbers in this release allow {nothing}."])
-    if isinstance(measures, LabelMeasures | QuantityMeasures):
+    return " ".join([*said, *_on_test_rows(measures)])
+
+
+def _on_test_rows(measures: AnyMeasures | None) -> list[str]:
+    if measures is None:
+        return ["The operator published no accuracy on test rows."]
+    if not isinstance(measures, Measures):
         measured = "; ".join(f"{what} {value}" for what, value in measures.in_words().items())
-        said.append(f"On {measures.rows:,} test rows that the operator declared public: {measured}.")
-    elif measures is not None:
+        return [f"On {measures.rows:,} test rows that the operator declared public: {measured}."]
+    said = [
+        f"It is right on {measures.accuracy:.2%} of {measures.rows:,} test rows that the operator declared public, "
+        f"and on {measures.balanced_accuracy:.2%} if every class counts the same. A model that always predicts the "
+        f"most frequent label of these rows is right on {measures.most_frequent:.2%}."
+    ]
+    if measures.caution:
+        said.append(f"Warning: {measures.caution}.")
+    if measures.rank_error is not None:
         said.append(
-            f"It is right on {measures.accuracy:.2%} of {measures.rows:,} test rows that the operator declared public, "
-            f"and on {measures.balanced_accuracy:.2%} if every class counts the same. A model that always predicts the "
-            f"most frequent label of these rows is right on {measures.most_frequent:.2%}."
+            f"The labels have an order: the student is {measures.rank_error:.3f} ranks away on average, and the "
+            f"median label {measures.rank_error_of_median:.3f}."
         )
-        if measures.rank_error is not None:
-            said.append(
-                f"The labels have an order: the student is {measures.rank_error:.3f} ranks away on average, and the "
-                f"median label {measures.rank_error_of_median:.3f}."
-            )
-    else:
-        said.append("The operator published no accuracy on test rows.")
-    return " ".join(said)
+    return said
 
 
 def _by_class(recalls: Sequence[Recall]) -> list[str]:

@@ -109,6 +109,8 @@ def _student(finished: FinishedRun) -> Iterator[tuple[str, str]]:
             yield WARNING, escape(remark.removeprefix(HEED))
     if measures is not None and (no_better := _no_better(finished, measures)):
         yield WARNING, f"on the test rows {no_better}. More records, a larger epsilon or other columns may help."
+    if measures is not None and measures.caution:
+        yield WARNING, f"on the test rows {measures.caution}."
     yield "Student", finished.student_name
     yield from (_estimate(one) for one in finished.statement.estimates if isinstance(one, Agreement))
     yield from _recalls(finished)

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from ostrakon.validation import InvalidInput
+
 MOST_BINS = 32
 """Steps into which boosting cuts a feature: finer ones take time and teach nothing."""
 WITHOUT: Any = False
@@ -28,8 +30,10 @@ class Boosting(HistGradientBoostingClassifier):
         """Learn from rows that are of two classes in part. shares: of the second, from 0 to 1, (rows,).
 
         The loss is that of every row as an example of both classes, each with its share of the weight, in half of the
-        time; `min_samples_leaf` then counts rows, not examples.
+        time; `min_samples_leaf` then counts rows, not examples. Refused if no weight is above 0.
         """
+        if sample_weight is not None and not (np.asarray(sample_weight) > 0).any():
+            raise InvalidInput("sample_weight must be above 0 for at least one row, got none.")
         self.fit(X, np.asarray(shares, np.float64), sample_weight=sample_weight)
         self.classes_ = np.asarray(classes)
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,6 +17,8 @@ FloatArray = NDArray[np.float64]
 
 BINS = 15
 """Ranges of confidence, equally wide, of the calibration error."""
+_LARGE = 0.1
+"""Calibration errors above this call for a warning, once chance is allowed for."""
 _NAMED = 10
 """Classes whose recall is printed; of more, those with the lowest."""
 
@@ -63,6 +66,19 @@ class Measures:
     calibration_error: float
     rank_error: float | None = None
     rank_error_of_median: float | None = None
+
+    @property
+    def caution(self) -> str:
+        """A warning of a large calibration error, in words; empty without one.
+
+        A student whose calibration error is not large gets one in at most one of twenty samples of test rows: chance
+        adds sqrt(BINS / rows) / 2 at most to the mean (Jensen), and 1.22 / sqrt(rows) in one sample (McDiarmid 1989).
+        """
+        chance = (BINS**0.5 / 2 + (math.log(20) / 2) ** 0.5) / self.rows**0.5
+        if self.calibration_error <= _LARGE + chance:
+            return ""
+        off = f"differ from how often it is right by {100 * self.calibration_error:.1f} points on average"
+        return f"the student's probabilities {off}: use its classes, but not its probabilities"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; `recall` by class."""
