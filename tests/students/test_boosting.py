@@ -38,6 +38,14 @@ def test_it_is_as_good_as_without_and_thresholds_hold_between_steps():
     np.testing.assert_array_equal(ours.predict(X), ours.predict(in_steps(X, 32)))
 
 
+def test_its_steps_are_those_that_scikit_learn_finds_in_the_same_rows():
+    options = {"max_bins": 32, "max_iter": 10, "max_leaf_nodes": 7, "random_state": 0, "early_stopping": False}
+    weights, rows = RNG.uniform(0.1, 1, 600), in_steps(X, 32)
+    ours = Boosting(**options).fit(X, Y, sample_weight=weights)
+    theirs = HistGradientBoostingClassifier(**options).fit(rows, Y, sample_weight=weights)
+    assert ours.predict_proba(rows).tobytes() == theirs.predict_proba(rows).tobytes()
+
+
 def test_rows_with_shares_are_examples_of_both_classes():
     shares = np.clip(0.5 + 0.3 * np.nan_to_num(X[:, 0]) + 0.1 * X[:, 1] - 0.2, 0.05, 0.95)
     weights = RNG.random(600)

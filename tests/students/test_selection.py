@@ -188,6 +188,18 @@ def test_it_is_repeatable_and_what_is_tried_need_not_be_what_is_kept():
     np.testing.assert_array_equal(first.student.predict(NEW), again.student.predict(NEW))
 
 
+def test_students_that_learn_at_the_same_time_say_what_they_say_one_after_the_other(monkeypatch):
+    released, students = noisy(crossed), table_candidates(counts=True, classes=2, queries=60, features=2, seed=0)
+    several = select(students, PUBLIC, PUBLIC, released)
+    with monkeypatch.context() as patched:
+        patched.setattr("ostrakon.students.selection.effective_n_jobs", lambda jobs: 1)
+        one = select(students, PUBLIC, PUBLIC, released)
+    assert len(one.agreement) > 2
+    assert several.agreement == one.agreement
+    assert several.likely.tobytes() == one.likely.tobytes()
+    assert several.student.predict_proba(NEW).tobytes() == one.student.predict_proba(NEW).tobytes()
+
+
 def test_one_candidate_is_taught_and_not_tried():
     selection = select([LINE], PUBLIC, PUBLIC, noisy(crossed))
     assert selection.agreement == {}

@@ -38,6 +38,14 @@ class Boosting(HistGradientBoostingClassifier):
         self.classes_ = np.asarray(classes)
         return self
 
+    def _bin_data(self, X: NDArray[Any], *weights: Any, **how: Any) -> Any:
+        # A few different values decide where steps end; scikit-learn sorts every row of every feature.
+        if not how["is_training_data"]:
+            return super()._bin_data(X, *weights, **how)
+        values = [np.unique(column) for column in X.T]
+        self._bin_mapper.fit(np.column_stack([np.resize(column, max(map(len, values))) for column in values]))
+        return self._bin_mapper.transform(X)
+
     def _encode_y(self, y: Any) -> Any:
         # The loss of two classes takes any target from 0 to 1; only scikit-learn's encoding of labels does not.
         given = np.asarray(y)

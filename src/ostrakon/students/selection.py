@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -222,25 +224,45 @@ def _tried(
     shape = len(features), released.counts.shape[1]
     beliefs = {candidate.name: np.full(shape, np.nan) for candidate in candidates}
     refused: ValueError | None = None
+
+    def outcome(asked: tuple[Candidate, _HeldOutPart]) -> IntArray | ValueError:
+        candidate, held = asked
+        try:
+            with _quietly(candidate):
+                return held.said_by(candidate, X if candidate.takes_rows else features, beliefs)
+        except ValueError as error:
+            return error
+
     # A mean is tried after those that it is made of.
     running = sorted(candidates, key=lambda candidate: bool(candidate.mean_of))
-    fits = len(candidates) * len(parts)
-    with working("Trying students", fits) as report:
-        for done, part in enumerate(parts):
-            held = _HeldOutPart.of(part, released, features, cells)
-            for number, candidate in enumerate(list(running)):
-                try:
-                    rows = X if candidate.takes_rows else features
-                    said[candidate.name].append(held.said_by(candidate, rows, beliefs))
-                except ValueError as error:
-                    refused = error
-                    if not isinstance(error, InvalidInput):
-                        return _Trials(said={}, beliefs={}, refused=refused)
-                    running.remove(candidate)
-                    del said[candidate.name]
-                report(done * len(candidates) + number + 1, fits)
-            if done + 1 == RACED < len(parts):
+    fits, done = len(candidates) * len(parts), 0
+    # Networks take all cores and share their random numbers, and a student that was named may share anything.
+    together = len(candidates) > 1 and not any(candidate.takes_rows for candidate in candidates)
+    with (
+        working("Trying students", fits) as report,
+        _quietly(candidates[0]) if together else nullcontext(),
+        ThreadPoolExecutor(effective_n_jobs(-1)) as threads,
+    ):
+        for raced, some in enumerate((parts[:RACED], parts[RACED:])):
+            if raced and some:
                 running = _ahead(running, candidates, released, parts, said)
+            held = [_HeldOutPart.of(part, released, features, cells) for part in some]
+            asked = [(candidate, part) for part in held for candidate in running]
+            outcomes = (threads.map if together else map)(outcome, [one for one in asked if not one[0].mean_of])
+            for one in asked:
+                candidate, done = one[0], done + 1
+                result = outcome(one) if candidate.mean_of else next(outcomes)
+                report(done, fits)
+                if candidate not in running:
+                    continue
+                if not isinstance(result, ValueError):
+                    said[candidate.name].append(result)
+                    continue
+                refused = result
+                if not isinstance(result, InvalidInput):
+                    return _Trials(said={}, beliefs={}, refused=refused)
+                running.remove(candidate)
+                del said[candidate.name]
         report(fits, fits)
     finished = {candidate.name for candidate in running}
     return _Trials(
@@ -419,11 +441,17 @@ def _threads() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def taught(candidate: Candidate, student: Any, rows: Any, released: Released) -> Any:
-    """A copy of `student`, the candidate's own or a quicker one, that has learned what was released."""
+@contextmanager
+def _quietly(candidate: Candidate) -> Generator[None]:
+    """On one thread and without warnings of students that stop early: they are judged by what they have learned."""
     # Products of small matrices, trees and kernels are quick here; threads that wait for each other are not.
     threads = nullcontext() if candidate.takes_rows else _threads().limit(limits=1)
     with threads, warnings.catch_warnings():
-        # One that stops early is judged by what it has learned, as all are.
         warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+def taught(candidate: Candidate, student: Any, rows: Any, released: Released) -> Any:
+    """A copy of `student`, the candidate's own or a quicker one, that has learned what was released."""
+    with _quietly(candidate):
         return released.fit_student(clone(student), rows)
