@@ -26,6 +26,7 @@ from ostrakon.run.steps import run_steps
 from ostrakon.run.storage import Storage
 from ostrakon.teachers import parallel
 from ostrakon.validation import InvalidInput
+from ostrakon.votes import Votes
 
 OPTIONS = Options(student="logistic", seed=3)
 RECORDS = 400
@@ -71,6 +72,7 @@ def test_the_forecast_holds_what_runs_give_and_without_the_noise_it_would_not():
 
 
 RANGE, SEVERAL = Quantity(low=-4, high=4), Labels(names=("left", "up", "rare"))
+TAUGHT = {"mechanism": "gnmax", "teacher": "decision-tree(max_depth=3)", "teachers": 8, "queries": 40}
 
 
 def of_another_target(read_by, rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -80,16 +82,16 @@ def of_another_target(read_by, rows: int, rng: np.random.Generator) -> tuple[np.
     return X, values if read_by is RANGE else np.stack([values > 0, X[:, 2] > 0.2, values > 1.5], axis=1).astype(int)
 
 
-def measures_of_runs(read_by, public: np.ndarray, epsilon: float) -> np.ndarray:
-    """What six runs give: R2 and mean absolute error, or macro F1, micro F1 and AUC; (runs, measures)."""
+def measures_of_runs(read_by, public: np.ndarray, runs: int = 6, **asked: object) -> np.ndarray:
+    """What runs give: R2 and mean absolute error, or macro F1, micro F1 and AUC; (runs, measures)."""
     test = of_another_target(read_by, 2000, np.random.default_rng(7))
     given = []
-    for seed in range(6):
+    for seed in range(runs):
         X, y = of_another_target(read_by, RECORDS, np.random.default_rng([seed, 2]))
         learned, classes = (RANGE.steps(y), ENDS) if read_by is RANGE else (y, SEVERAL.names)
         rows = {"private": Rows(X=X, y=learned), "X_public": public, "X_test": test[0], "y_test": test[1]}
         task = Task(**rows, classes=classes, read_by=read_by)
-        done = run_steps(task, Options(seed=seed, epsilon=epsilon), Storage(), rng=np.random.default_rng([seed, 3]))
+        done = run_steps(task, Options(seed=seed, **asked), Storage(), rng=np.random.default_rng([seed, 3]))
         found = done.measures
         own = ("r2", "mean_absolute_error") if read_by is RANGE else ("macro_f1", "micro_f1", "auc")
         given.append([getattr(found, name) for name in own])
@@ -109,7 +111,7 @@ def test_of_other_targets_too_the_forecast_holds_what_runs_give_and_not_without_
     assert (found.failures, found.simulated) == ({}, False)
     noisy, without = (found.of(offer) for offer in given)
     assert [one.measure for one in noisy] == list(MEASURES[public.target])
-    realized = measures_of_runs(read_by, X, epsilon)
+    realized = measures_of_runs(read_by, X, epsilon=epsilon)
     for at, (one, other) in enumerate(zip(noisy, without, strict=True)):
         ends = np.array([one.interval(), other.interval()]).T[:, :, None]
         inside = ((ends[0] <= realized[:, at]) & (realized[:, at] <= ends[1])).sum(axis=1)
@@ -117,6 +119,25 @@ def test_of_other_targets_too_the_forecast_holds_what_runs_give_and_not_without_
         assert inside[1] <= 3, (one.measure, ends, realized[:, at])
     better = np.sign(np.subtract(found.not_private, found.constant))
     assert better.tolist() == ([1, -1] if read_by is RANGE else [1, 1, 1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("right", [True, False])
+def test_trained_teachers_of_several_labels_are_rehearsed_as_they_are_run(right, monkeypatch):
+    if not right:
+        # Of every label the votes on the next one.
+        def moved(*given, **named):
+            return Votes(np.roll(collect(*given, **named)[0].counts, 1, axis=0)), None
+
+        monkeypatch.setattr(rehearsal, "collect", moved)
+    X, y = of_another_target(SEVERAL, 240, np.random.default_rng(1))
+    public, options = PublicRows.of(X, y, read_by=SEVERAL), Options(seed=3, **TAUGHT)
+    sizes = {"records": RECORDS, "pool": 240, "classes": 3, "target": "labels"}
+    given = make_offers(options, epsilons=[100.0], mechanisms=["gnmax"], **sizes)
+    found = rehearse(public, given, options, records=RECORDS, repetitions=2)
+    assert found.failures == {}
+    away = np.abs([one.mean for one in found.of(given[0])] - measures_of_runs(SEVERAL, X, 1, epsilon=100.0, **TAUGHT)[0])
+    assert (away < 0.15).all() == right
 
 
 def test_rows_without_a_value_are_not_rehearsed_on():

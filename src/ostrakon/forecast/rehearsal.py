@@ -154,7 +154,7 @@ class _Scene:
 
     def play(self, plan: Plan, *, rng: np.random.Generator, student: str | None = None) -> Selection:
         """Votes, noise and student of one run. student: the candidate that learns, where none is to be chosen."""
-        queries = self.queries(plan.queries)
+        queries = self.queries(plan.rows)
         votes = self._votes(plan, queries)
         answers = answer_queries(plan, votes, queries=queries, learning=self.learning, log=Log(), rng=rng)
         if plan.target != "classes" or answers.counts is None:
@@ -477,7 +477,7 @@ def _means(scores: Sequence[Scores]) -> Scores:
 
 
 def _asked(offer: Offer) -> int:
-    return 0 if offer.plan is None else offer.plan.queries
+    return 0 if offer.plan is None else offer.plan.rows
 
 
 def _split(places: IntArray, repetition: int, *, seed: int) -> tuple[IntArray, IntArray, IntArray]:
