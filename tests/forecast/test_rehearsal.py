@@ -136,7 +136,9 @@ def test_trained_teachers_of_several_labels_are_rehearsed_as_they_are_run(right,
     given = make_offers(options, epsilons=[100.0], mechanisms=["gnmax"], **sizes)
     found = rehearse(public, given, options, records=RECORDS, repetitions=2)
     assert found.failures == {}
-    away = np.abs([one.mean for one in found.of(given[0])] - measures_of_runs(SEVERAL, X, 1, epsilon=100.0, **TAUGHT)[0])
+    away = np.abs(
+        [one.mean for one in found.of(given[0])] - measures_of_runs(SEVERAL, X, 1, epsilon=100.0, **TAUGHT)[0]
+    )
     assert (away < 0.15).all() == right
 
 

@@ -107,13 +107,7 @@ def behind_labels(learning: Learning, released: Released, votes: FloatArray, sel
     named, best = (float(((errors[2] - one) * votes).sum()) for one in errors[:2])
     # Votes against may be what votes for leave of a known number: then their noise is the same.
     noise = sigma2 * float(np.sqrt(np.square(np.abs(errors[0] - errors[1]).sum(axis=2)).sum()))
-    if best - named <= _SURE * noise or named > _SHARE * best:
-        return ""
-    part = f"explains about {_percent(named / best)} of what" if named > 0 else "explains less of the labels than"
-    return (
-        f"Warning: the student {selection.chosen.name} {part} the default student, {SUMS}, "
-        f"{'explains of the labels' if named > 0 else 'does'}, by released noisy numbers. {_INSTEAD}"
-    )
+    return _far_behind(selection, best - named, noise, explained=named, by_default=best, target="the labels")
 
 
 def behind_sums(learning: Learning, released: Released, selection: Selection) -> str:
@@ -138,13 +132,20 @@ def behind_sums(learning: Learning, released: Released, selection: Selection) ->
     named, default = (2 * beliefs[:, HIGH] - 1 for beliefs in (likely, other.likely))
     ahead, noise = judge.ahead(default, named)
     explained, by_default = (judge.ahead(one, judge.mean)[0] for one in (named, default))
+    return _far_behind(selection, ahead, noise, explained=explained, by_default=by_default, target="the quantity")
+
+
+def _far_behind(
+    selection: Selection, ahead: float, noise: float, *, explained: float, by_default: float, target: str
+) -> str:
+    """The warning if the default student is ahead for sure and the named one explains little beside it; else empty."""
     if ahead <= _SURE * noise or explained > _SHARE * by_default:
         return ""
-    verdict = f"is much further from the quantity than the default student, {SUMS}"
-    if explained > 0:
-        part = _percent(explained / by_default)
-        verdict = f"explains about {part} of what the default student, {SUMS}, explains of the quantity"
-    return f"Warning: the student {selection.chosen.name} {verdict}, by released noisy numbers. {_INSTEAD}"
+    part = _percent(explained / by_default if explained > 0 else 0)
+    return (
+        f"Warning: the student {selection.chosen.name} explains about {part} of what the default student, {SUMS}, "
+        f"explains of {target}, by released noisy numbers. {_INSTEAD}"
+    )
 
 
 def beliefs_of(selection: Selection) -> FloatArray | None:
