@@ -169,7 +169,8 @@ class Watched(Collapsed):
 
 def test_held_out_cells_leave_with_all_their_rows():
     Watched.taught, Watched.asked = [], []
-    select([Candidate(name="watched", student=Watched()), TREES], PUBLIC, PUBLIC, noisy(crossed), folds=4)
+    watched = Candidate(name="watched", student=Watched(), fallback=True)
+    select([TREES, watched], PUBLIC, PUBLIC, noisy(crossed), folds=4)
     everyone = {row.tobytes() for row in PUBLIC}
     assert len(Watched.asked) == len(Watched.taught) == 4
     for taught, asked in zip(Watched.taught, Watched.asked, strict=True):

@@ -3,7 +3,9 @@
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -211,18 +213,17 @@ def open_task(
     tested = None if test is None else _test_table(test, hidden, features, target_name, parts=parts)
     _enough_rows(shown)
     seen = shown.read(features)
-    if protect == "records" and not allow_shared_rows:
-        for compared in compared_columns(seen):
-            refuse_shared_rows(hidden.counted(compared), shown.marks(compared))
-    known = shown if protect == "records" else None
-    all_labels, origin = _classes(hidden, known, target_name, classes, alone=alone, read_by=read_by)
     columns = Columns.of(seen, text=text)
-    _no_line_breaks(hidden, columns, seen)
-    for what, table in {"private": hidden if protect == "records" else None, "test": tested}.items():
-        if table is not None:
-            require_same_form(table, columns, public=shown, what=what)
-    if protect == "records" and not allow_shared_rows:
-        refuse_changed_rows(columns.apply(hidden.some(columns.kept)), columns.apply(seen))
+    compared = protect == "records" and not allow_shared_rows
+    with _no_changed_rows(hidden, columns, seen) if compared else nullcontext():
+        for some in compared_columns(seen) if compared else ():
+            refuse_shared_rows(hidden.counted(some), shown.marks(some))
+        known = shown if protect == "records" else None
+        all_labels, origin = _classes(hidden, known, target_name, classes, alone=alone, read_by=read_by)
+        _no_line_breaks(hidden, columns, seen)
+        for what, table in {"private": hidden if protect == "records" else None, "test": tested}.items():
+            if table is not None:
+                require_same_form(table, columns, public=shown, what=what)
     return TableTask(
         private=hidden,
         public=shown,
@@ -432,6 +433,15 @@ def _no_gaps(table: Table, by: str | None) -> None:
     missing = table.fetch(f"SELECT count(*) FILTER ({gap}) FROM ({table.select([by])}) AS rows")[0][0]
     if missing:
         raise InvalidInput(f"The column of users {by!r} is missing in {missing} rows; every row needs its user.")
+
+
+@contextmanager
+def _no_changed_rows(private: Table, columns: Columns, public: pd.DataFrame) -> Generator[None]:
+    """See `refuse_changed_rows`, whose distances take as long as the other questions to tables, asked meanwhile."""
+    with ThreadPoolExecutor(1) as beside:
+        asked = beside.submit(refuse_changed_rows, columns.apply(private.some(columns.kept)), columns.apply(public))
+        yield
+        asked.result()
 
 
 def _no_line_breaks(private: Table, columns: Columns, public: pd.DataFrame) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
@@ -182,7 +183,8 @@ def select(
         )
     if parts and agreement[best] < 1 / released.counts.shape[1]:
         chosen = next((candidate for candidate in able if candidate.fallback), chosen)
-    student = taught(chosen, chosen.student, X if chosen.takes_rows else features, released)
+    done, rows = trials.first if chosen is candidates[0] else None, X if chosen.takes_rows else features
+    student = taught(chosen, chosen.student, rows, released) if done is None else done.result()
     held = _held(released, parts, said[chosen.name], len(candidates)) if parts else None
     likely = trials.beliefs.get(chosen.name) if parts else None
     return Selection(
@@ -204,11 +206,13 @@ class _Trials:
 
     said: of each candidate and each part, as `_counted` gives it. beliefs: probabilities, (rows, classes), NaN of rows
     that were not held out, of each candidate that has any. refused: the last refusal of a candidate that cannot learn.
+    first: the first candidate, taught meanwhile on everything, since it is nearly always the one that is kept.
     """
 
     said: dict[str, list[IntArray]]
     beliefs: dict[str, FloatArray]
     refused: ValueError | None
+    first: Future[Any] | None = None
 
 
 def _tried(
@@ -235,14 +239,14 @@ def _tried(
 
     # A mean is tried after those that it is made of.
     running = sorted(candidates, key=lambda candidate: bool(candidate.mean_of))
-    fits, done = len(candidates) * len(parts), 0
-    # Networks take all cores and share their random numbers, and a student that was named may share anything.
-    together = len(candidates) > 1 and not any(candidate.takes_rows for candidate in candidates)
+    fits, done, together = len(candidates) * len(parts), 0, _at_the_same_time(candidates)
     with (
         working("Trying students", fits) as report,
-        _quietly(candidates[0]) if together else nullcontext(),
+        _threads().limit(limits=1) if together else nullcontext(),
+        warnings.catch_warnings(record=True) if together else nullcontext(),
         ThreadPoolExecutor(effective_n_jobs(-1)) as threads,
     ):
+        first = threads.submit(taught, candidates[0], candidates[0].student, features, released) if together else None
         for raced, some in enumerate((parts[:RACED], parts[RACED:])):
             if raced and some:
                 running = _ahead(running, candidates, released, parts, said)
@@ -269,7 +273,16 @@ def _tried(
         said={candidate.name: said[candidate.name] for candidate in candidates if candidate.name in finished},
         beliefs={name: likely for name, likely in beliefs.items() if np.isfinite(likely).any()},
         refused=refused,
+        first=first,
     )
+
+
+def _at_the_same_time(candidates: Sequence[Candidate]) -> bool:
+    """Whether candidates are taught in threads."""
+    # Networks take all cores and share their random numbers, and a student that was named may share anything. Threads
+    # reset each other's filters of warnings, of which scikit-learn's forests warn, and those of the caller's threads.
+    shared = len(candidates) == 1 or any(candidate.takes_rows for candidate in candidates)
+    return not shared and threading.current_thread() is threading.main_thread()
 
 
 def _ahead(
