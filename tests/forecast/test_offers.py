@@ -111,7 +111,7 @@ def test_a_mechanism_that_nobody_knows_is_refused():
     ("target", "classes", "names"),
     [
         ("quantity", 2, ("quantity-gnmax",)),
-        ("labels", 3, ("labels-gnmax", "confident-gnmax", "gnmax")),
+        ("labels", 3, ("labels-gnmax", "confident-gnmax")),
         ("labels", 17, ("labels-gnmax",)),
     ],
 )

@@ -36,7 +36,7 @@ Classes = Annotated[
 ]
 Mechanisms = Annotated[
     list[str] | None,
-    typer.Option(help=r"May be repeated. \[default: that of a run, confident-gnmax, gnmax]"),
+    typer.Option(help=r"May be repeated. \[default: that of a run, confident-gnmax]"),
 ]
 
 

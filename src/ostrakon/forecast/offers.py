@@ -27,16 +27,16 @@ from ostrakon.votes import Votes
 def default_mechanisms(
     options: Options, *, classes: int, images: bool = False, embedded: bool = False, target: Target = "classes"
 ) -> tuple[str, ...]:
-    """Mechanisms that are offered by default: that of the run, that of trained teachers, and one without a check.
+    """Mechanisms that are offered by default: that of the run and that of trained teachers.
 
     Teachers are not trained on a quantity, and on at most `MOST_OF_TEACHERS` labels of a row.
     """
     if target == "quantity":
         return (OF_QUANTITIES,)
     if target == "labels":
-        return (OF_LABELS,) if classes > MOST_OF_TEACHERS else (OF_LABELS, DEFAULT_OF_TEACHERS, "gnmax")
+        return (OF_LABELS,) if classes > MOST_OF_TEACHERS else (OF_LABELS, DEFAULT_OF_TEACHERS)
     own = per_record_mechanism(options, classes=classes, images=images, embedded=embedded)
-    return own, DEFAULT_OF_TEACHERS, "gnmax"
+    return (own,) if own == DEFAULT_OF_TEACHERS else (own, DEFAULT_OF_TEACHERS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from ostrakon.mechanisms.bounded_gnmax import REPLACED
 from ostrakon.mechanisms.registry import build_with_defaults, require_own
 from ostrakon.options.options import GATE, WORST_CASE, Options, is_auto
 from ostrakon.planning.defaults import DEFAULT_EPSILON, default_delta, default_size, default_teachers, require_delta
-from ostrakon.planning.plan import DIGITS_ARE_PUBLIC, INTERACTIVE, SIZE_IS_PUBLIC, first_round, shape
+from ostrakon.planning.plan import DIGITS_ARE_PUBLIC, INTERACTIVE, SIZE_IS_PUBLIC, first_round
 from ostrakon.validation import InvalidInput
 
 DEFAULT_PROPORTION = "a default in proportion to the number of teachers"
@@ -69,8 +69,7 @@ def trained_choices(
     if queries is None:
         sources["number of queries"] = "a default from the size of the public data and the epsilon"
         sizes: Any = {"pool": pool * labels, "epsilon": epsilon, "delta": delta}
-        sizes |= shape(name == INTERACTIVE, teachers=teachers, classes=classes)
-        queries, cap = default_size(mechanism, **sizes, max_answers=max_answers)
+        queries, cap = default_size(mechanism, **sizes, classes=classes, max_answers=max_answers)
         max_answers = max_answers if gated else cap
         queries = max(1, queries // labels) * labels
     else:

@@ -1,9 +1,8 @@
 """Defaults that depend on public numbers alone: teachers, queries, noise, delta."""
 
-import math
 from typing import Any
 
-from ostrakon.accounting.calibration.noise import likely_price, tightened
+from ostrakon.accounting.calibration.noise import likely_price
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.mechanisms import Mechanism
@@ -77,14 +76,12 @@ def require_delta(delta: Any, units: int, unit: str = "record") -> float:
 
 
 def default_size(
-    mechanism: Mechanism, *, pool: int, epsilon: float | None, delta: float, classes: int, max_answers: int | None,
-    teachers: int | None = None,
-) -> tuple[int, int | None]:  # fmt: skip
+    mechanism: Mechanism, *, pool: int, epsilon: float | None, delta: float, classes: int, max_answers: int | None
+) -> tuple[int, int | None]:
     """(queries, cap on answers): at most 1,000 queries and the pool, at least ten per class if the pool has them.
 
-    With an epsilon: the number that `mechanism`, at the default proportions of noise, answers within it. If queries may
-    be refused, twice as many are asked as are answered: a check costs little, and asking stops at the cap.
-    teachers: as for `worst_case`.
+    With an epsilon: about the number that `mechanism`, at the default noise, answers within it. If queries may be
+    refused, twice as many are asked as are answered: a check costs little, and asking stops at the cap.
     """
     highest = min(pool, MOST_QUERIES)
     if epsilon is None or not mechanism.releasable or not mechanism.noise_parameters():
@@ -95,28 +92,14 @@ def default_size(
     def size(answers: int) -> tuple[int, int | None]:
         return min(pool, spare * answers), (answers if spare > 1 else max_answers)
 
-    def cost(answers: int, **sizes: Any) -> float:
-        queries, cap = size(answers)
-        return worst_case(mechanism, queries=queries, delta=delta, max_answers=cap, **sizes).epsilon
-
     def likely(answers: int) -> float:
         queries, cap = size(answers)
-        price = likely_price(mechanism, queries=queries, max_answers=cap, delta=delta)
-        return cost(answers) if price is None else price
+        run: dict[str, Any] = {"queries": queries, "max_answers": cap, "delta": delta}
+        price = likely_price(mechanism, **run)
+        return worst_case(mechanism, **run).epsilon if price is None else price
 
     fewest = min(pool, 10 * classes)
-    begin = most(lambda count: likely(count) <= epsilon, at_least=fewest, below=highest + 1)
-    if begin == highest or likely(begin) > epsilon:
-        return size(begin)
-
-    # Epsilon is nearly a function of answers / noise^2: as many answers more as noise could be less.
-    def priced(noise: float) -> float:
-        answers = min(highest, begin / noise**2)
-        some = max(1, int(answers))
-        return cost(some, teachers=teachers, classes=classes, adaptive=True) * math.sqrt(max(1.0, answers / some))
-
-    noise = tightened(priced, epsilon, math.inf, start=1.0)
-    return size(max(fewest, min(highest, int(begin / noise**2))))
+    return size(most(lambda count: likely(count) <= epsilon, at_least=fewest, below=highest + 1))
 
 
 def default_per_record_queries(mechanism: Mechanism, *, units: int, pool: int, classes: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, cast
@@ -95,6 +96,7 @@ def calibrate(
     """
     epsilon, delta = positive("epsilon", epsilon), fraction("delta", delta)
     queries = whole("queries", queries, at_least=1)
+    teachers = None if teachers is None else whole("teachers", teachers, at_least=1)
     if not isinstance(mechanism, Mechanism):
         raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {mechanism!r}.")
     if not mechanism.releasable:
@@ -117,6 +119,7 @@ def calibrate(
     def at(factor: float) -> float:
         return cost(scaled(mechanism, factor))
 
+    @functools.cache
     def adaptively(factor: float) -> float:
         return cost(scaled(mechanism, factor), adaptive=True)
 
@@ -124,6 +127,8 @@ def calibrate(
     factor = None
     if classes is not None:
         start = _likely_factor(mechanism, at, epsilon=epsilon, delta=delta, queries=queries, max_answers=max_answers)
+        if teachers is not None and start * noise_deviation(mechanism) > teachers:
+            _noisiest(mechanism, epsilon, queries=queries, teachers=teachers, cost=cost)
         factor = _least_adaptively(at, adaptively, epsilon, start)
     if factor is None:
         factor = least_of_power(at, epsilon, tolerance=_TIGHT, **_SEARCH)
@@ -134,7 +139,7 @@ def calibrate(
         factor = tightened(adaptively, epsilon, factor)
     result = scaled(mechanism, factor)
     if teachers is not None and noise_deviation(result) > teachers:
-        _refuse(mechanism, result, epsilon=epsilon, queries=queries, teachers=teachers, cost=cost)
+        return _noisiest(mechanism, epsilon, queries=queries, teachers=teachers, cost=cost)
     return result
 
 
@@ -202,17 +207,21 @@ def tightened(
     return within
 
 
-def _refuse(mechanism: Mechanism, result: Mechanism, *, epsilon: float, queries: int, teachers: int, cost: Any) -> None:
+def _noisiest(mechanism: Mechanism, epsilon: float, *, queries: int, teachers: int, cost: Any) -> Mechanism:
+    """The mechanism with one standard deviation of noise per teacher, refused if that is above `epsilon`."""
     noisiest = scaled(mechanism, teachers / noise_deviation(mechanism) / (1 + 1e-4))
+    least = cost(noisiest, queries, adaptive=True)
+    if least <= epsilon:
+        return noisiest
     asked = f"{queries} {'query' if queries == 1 else 'queries'}"
     few = most(lambda count: cost(noisiest, count) <= epsilon, at_least=0, below=queries)
-    nearest = [f"an epsilon of {_up(cost(noisiest, queries, adaptive=True), 3):g} for {asked}"]
+    nearest = [f"an epsilon of {_up(least, 3):g} for {asked}"]
     if few:
         nearest.append(f"{few} {'query' if few == 1 else 'queries'} at epsilon {epsilon:g}")
     raise InvalidInput(
-        f"epsilon must leave noise below the votes: {epsilon!r} for {asked} needs vote noise of standard "
-        f"deviation {noise_deviation(result):.4g} for {teachers} teachers; the nearest reachable settings are "
-        f"{' or '.join(nearest)}, or more teachers."
+        f"epsilon must leave noise below the votes: {epsilon!r} for {asked} needs vote noise of a standard deviation "
+        f"above {teachers} votes, with {teachers} teachers; the nearest reachable settings are {' or '.join(nearest)}, "
+        "or more teachers."
     )
 
 

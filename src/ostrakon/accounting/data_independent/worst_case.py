@@ -151,8 +151,9 @@ def worst_case_at(
             return _at(bounds, delta)[0]
         centre = _at(bounds, delta if around is None else around)
         epsilon, decides = adaptively(centre, delta)
-        if decides and centre[0].delta < delta:
-            return WorstCase(epsilon=epsilon, delta=delta, basis=BASIS)  # it loses nothing where delta is larger
+        if decides and around is not None and epsilon < math.inf:
+            # At other deltas another bound is rarely below it, and slower.
+            return WorstCase(epsilon=epsilon, delta=delta, basis=BASIS)
         known = centre if around is None else _at(bounds, delta)
         return WorstCase(epsilon=epsilon, delta=delta, basis=BASIS) if epsilon < known[0].epsilon else known[0]
 
