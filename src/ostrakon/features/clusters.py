@@ -12,8 +12,8 @@ Advance = Callable[[float], None]
 
 _CELLS = 2**20
 """Number of distances in memory at once."""
-_ALL = 4096
-"""Number of points up to which the distances of all of them may be in memory, 64 MB."""
+_ALL = 8192
+"""Number of points up to which the distances of all of them may be in memory, 256 MB."""
 _FIXED = 64
 """Fixed centres whose distances are in memory at once."""
 _TOGETHER = 8
@@ -46,7 +46,7 @@ def spread(
         np.minimum(least, distances(fixed[at : at + _FIXED]).min(axis=0), out=least)
     tries = 2 + int(np.log(len(fixed) + more))
     # Of few points all distances at once take less time than those of every draw.
-    known = distances(points) if len(points) <= min(_ALL, 12 * more) else None
+    known = distances(points) if len(points) <= min(_ALL, 26 * more) else None
     chosen = np.empty(more, np.int64)
     for index in range(more):
         # If all are equal, or there is no point yet, all are equally likely.

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from numpy.typing import NDArray
 
 from ostrakon.features.preparation import Preparation
@@ -31,6 +30,8 @@ class OnnxNetwork:
     def __init__(self, content: bytes | Path, preparation: Preparation, *, name: str) -> None:
         self.name = name
         self.preparation = preparation
+        import onnxruntime  # here, because a table needs none
+
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.use_deterministic_compute = True

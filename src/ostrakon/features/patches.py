@@ -7,7 +7,6 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.cluster import MiniBatchKMeans
 from sklearn.decomposition import PCA
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
@@ -53,6 +52,8 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Learn the dictionary: centres of k-means on whitened patches, of length 1."""
         atoms = whole("atoms", self.atoms, at_least=2)
+        from sklearn.cluster import MiniBatchKMeans  # here, because tables have no patches
+
         name = "The public rows"
         self.brightest_ = 255.0 if np.asarray(X).dtype == np.uint8 else brightest_of(X, name=name)
         images = as_colours(X, brightest=self.brightest_, name=name)
