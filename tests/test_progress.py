@@ -10,10 +10,15 @@ from sklearn.naive_bayes import GaussianNB
 from ostrakon import progress
 from ostrakon.features import FrozenEncoder, SentenceEncoder, representatives
 from ostrakon.features.patches import PatchFeatures
+from ostrakon.features.representation import Representation
 from ostrakon.features.rowwise import in_blocks
-from ostrakon.progress import on_rows, reporting, showing, tracked, working
+from ostrakon.forecast.public_rows import PublicRows
+from ostrakon.forecast.rehearsal import rehearse
+from ostrakon.options.options import Options
+from ostrakon.progress import in_phase, reporting, showing, tracked, working
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.selection import Candidate, Released, select
+from ostrakon.teachers.per_record import collect_per_record
 from tiny_bert import tiny_bert
 from tiny_onnx import IMAGE_TOML, pictures, written
 
@@ -104,7 +109,7 @@ def test_what_takes_minutes_in_a_run_shows_how_far_it_is(work, told, tmp_path, c
 
 
 def test_bars_name_the_rows_that_they_are_about(capsys):
-    with showing(True), on_rows("private rows"):
+    with showing(True), in_phase("private rows"):
         in_blocks(lambda block: block, np.zeros((70, 2)), rows=10)
         list(tracked(range(70), "Encoding texts", total=70))
     said = " ".join(capsys.readouterr().out.split())
@@ -133,4 +138,28 @@ def test_lines_say_how_far_features_are_and_never_go_back(work, told, monkeypatc
     assert done == sorted(done)
     assert len(set(done)) >= 5
     work()
+    assert capsys.readouterr().out == ""
+
+
+def test_rows_are_counted_once_not_again_in_every_block(monkeypatch, capsys):
+    clock = iter(range(0, 10**7, 10))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    X = np.random.default_rng(0).random((200, 8, 8, 3))
+    learned = Representation(PatchFeatures(atoms=4, random_state=0).fit(X), features=32, rows=70)
+    blocks = ((np.arange(100), learned.transform(X[at : at + 100]), np.zeros(100, int)) for at in (0, 100))
+    asked = {"queries": learned.transform(X[:2]), "classes": 2, "units": 200, "max_contributions": 1}
+    with showing(True), in_phase("private rows"):
+        collect_per_record(blocks, **asked, progress=True)
+    lines = [line.split(": ") for line in capsys.readouterr().out.splitlines() if " left" in line]
+    assert {label for label, _ in lines} == {"Collecting votes"}
+    done = [int(count.split(" of ")[0]) for _, count in lines]
+    assert done == sorted(done)
+    assert len(set(done)) > 100
+
+
+def test_a_plan_says_how_far_the_features_of_public_pictures_are(capsys):
+    public = PublicRows.of(np.random.default_rng(0).random((80, 8, 8)), ["a", "b"] * 40)
+    rehearse(public, (), Options(), records=100, repetitions=2, progress=lambda done, total: None)
+    assert "Computing features (public rows)" in " ".join(capsys.readouterr().out.split())
+    rehearse(public, (), Options(), records=100, repetitions=2)
     assert capsys.readouterr().out == ""

@@ -17,7 +17,8 @@ _SHORT = 1.0
 _EVERY = 10.0
 """Seconds between lines where there is no terminal."""
 _shown: ContextVar[bool] = ContextVar("shown", default=False)
-_rows: ContextVar[str] = ContextVar("rows", default="")
+_phase: ContextVar[str] = ContextVar("phase", default="")
+_around: ContextVar[Report | None] = ContextVar("around", default=None)
 _bars: ContextVar[Progress | None] = ContextVar("bars", default=None)
 
 
@@ -32,25 +33,36 @@ def showing(progress: bool) -> Generator[None]:
 
 
 @contextlib.contextmanager
-def on_rows(rows: str) -> Generator[None]:
-    """Which rows, such as "private rows", the labels of `working` and `tracked` name."""
-    before = _rows.set(f" ({rows})")
+def in_phase(phase: str) -> Generator[None]:
+    """What the labels of `working` and `tracked` add in brackets, such as "private rows"."""
+    before = _phase.set(f" ({phase})")
     try:
         yield
     finally:
-        _rows.reset(before)
+        _phase.reset(before)
+
+
+@contextlib.contextmanager
+def counted_in(report: Report) -> Generator[None]:
+    """What `working` and `tracked` count inside goes to `report`: they are parts of one count, which goes on."""
+    before = _around.set(report)
+    try:
+        yield
+    finally:
+        _around.reset(before)
 
 
 @contextlib.contextmanager
 def working(label: str, total: int) -> Generator[Report]:
-    """`reporting` where `showing` says so; a bar below that of the work around it."""
-    with reporting(_shown.get() and total > 0, label=label + _rows.get(), total=total) as report:
+    """`reporting` where `showing` says so; a bar below that of the work around it, unless that counts the same."""
+    shown = _shown.get() and total > 0 and (_around.get() or True)
+    with reporting(shown, label=label + _phase.get(), total=total) as report:
         yield report
 
 
 def tracked(items: Iterable[T], label: str, *, total: int, least: int = _MANY) -> Iterator[T]:
     """The items, with the number of those taken reported to `working`; fewer than `least` are not worth a bar."""
-    with reporting(_shown.get() and total >= least, label=label + _rows.get(), total=total) as report:
+    with working(label, total if total >= least else 0) as report:
         for done, item in enumerate(items, 1):
             yield item
             report(done, total)

@@ -56,6 +56,16 @@ def test_an_image_has_the_same_features_whatever_stands_beside_it(images, fitted
     assert fitted.transform(changed)[0].tobytes() == together[0].tobytes()
 
 
+def test_images_that_come_again_are_computed_once(images, fitted, monkeypatch):
+    expected, seen, one = fitted.transform(images[:3]), [], fitted._one
+    monkeypatch.setattr(fitted, "_one", lambda image: seen.append(image) or one(image))
+    assert (
+        fitted.transform(np.resize(images[:3], (8, *images.shape[1:]))).tobytes()
+        == np.resize(expected, (8, 40)).tobytes()
+    )
+    assert len(seen) == 3
+
+
 def test_the_dictionary_is_of_unit_directions_on_whitened_patches(images):
     one, other = (PatchFeatures(atoms=5, random_state=seed).fit(images) for seed in (1, 1))
     assert one.atoms_.tobytes() == other.atoms_.tobytes()

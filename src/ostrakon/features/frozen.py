@@ -1,6 +1,5 @@
 """Networks that others have trained, as encoders of pictures and tables: photos and onnx:FILE."""
 
-import hashlib
 import importlib.util
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from ostrakon.features.onnx_network import OnnxNetwork, checksums_of, files_of
 from ostrakon.features.pixels import as_colours, brightest_of
 from ostrakon.features.preparation import Preparation, beside
 from ostrakon.features.recipe import Recipe
+from ostrakon.features.rowwise import mark_of
 from ostrakon.progress import tracked
 from ostrakon.validation import InvalidInput
 
@@ -117,7 +117,7 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
         if self.width_ < 2:
             raise InvalidInput(f"The encoder {self.network_.name} must give 2 features or more, got {self.width_}.")
         # Public rows are encoded twice: for learning, and for the run. Private features are never kept here.
-        self._known = {_mark(row): features for row, features in zip(rows, encoded, strict=True)}
+        self._known = {mark_of(row): features for row, features in zip(rows, encoded, strict=True)}
         return self
 
     def transform(self, X: Any) -> pd.DataFrame:
@@ -172,7 +172,7 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
         return np.stack(encoded) if encoded else np.empty((0, self.width_), np.float32)
 
     def _known_or_one(self, row: NDArray[Any]) -> NDArray[np.float32]:
-        known = self._known.get(_mark(row)) if self._known else None
+        known = self._known.get(mark_of(row)) if self._known else None
         return self._one(row) if known is None else known
 
     def _one(self, row: NDArray[Any]) -> NDArray[np.float32]:
@@ -206,7 +206,3 @@ def _array(X: Any) -> NDArray[Any]:
             raise InvalidInput(f"A frozen network reads numbers, and the column {words[0]!r} holds none.")
         return X.to_numpy(np.float64, na_value=np.nan)
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X)
-
-
-def _mark(row: NDArray[Any]) -> bytes:
-    return hashlib.blake2b(row.tobytes(), digest_size=16).digest()

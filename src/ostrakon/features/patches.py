@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
 from ostrakon.features.pixels import as_colours, brightest_of, resized
+from ostrakon.features.rowwise import mark_of
 from ostrakon.progress import tracked
 from ostrakon.validation import InvalidInput, whole
 
@@ -82,10 +83,14 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         if np.shape(X)[1:] != self.shape_:
             raise InvalidInput(f"X must hold images of {self.shape_}, as the public ones are, got {np.shape(X)[1:]}.")
         images = as_colours(X, brightest=self.brightest_)
+        # Full blocks repeat images.
+        marks = [mark_of(image) for image in images]
+        different = dict(zip(marks, images, strict=True))
         # Every image is computed by one thread, so the number of workers does not change its features.
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
-            features = list(tracked(workers.map(self._one, images), "Comparing patches", total=len(images)))
-        return np.stack(features) if features else np.empty((0, 8 * self.atoms_.shape[1]))
+            responses = workers.map(self._one, different.values())
+            features = dict(zip(different, tracked(responses, "Comparing patches", total=len(different)), strict=True))
+        return np.stack([features[mark] for mark in marks]) if marks else np.empty((0, 8 * self.atoms_.shape[1]))
 
     def _one(self, image: NDArray[Any]) -> FloatArray:
         likeness = _patches(image) @ self.atoms_ - self.shift_

@@ -1,12 +1,13 @@
 """Apply a function to rows so that its result for a row depends on that row alone, to the last bit."""
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ostrakon.progress import working
+from ostrakon.progress import counted_in, working
 
 # A multiple of the block sizes of linear algebra libraries, so that no row is in an incomplete block.
 _BLOCK = 768
@@ -39,12 +40,12 @@ def in_blocks(function: Callable[[Any], Any], X: Any, *, rows: int, label: str =
         return [function(X if len(here) == row_count(X) else take_rows(X, here)) for here in places]
     starts = range(0, row_count(X), rows)
     places = (np.arange(start, min(start + rows, row_count(X))) for start in starts)
-    results, done = [], 0
-    with working(label, row_count(X)) as report:
+    results, done, every = [], 0, row_count(X)
+    with working(label, every) as report, counted_in(lambda more, _: report(min(done + more, every), every)):
         for here in places:
             results.append(function(take_rows(X, np.resize(here, rows)))[: len(here)])
             done += len(here)
-            report(done, row_count(X))
+            report(done, every)
     return results
 
 
@@ -60,3 +61,8 @@ def take_rows(X: Any, rows: NDArray[Any]) -> Any:
 
 def _dense(values: Any) -> NDArray[Any]:
     return np.asarray(values.toarray() if hasattr(values, "toarray") else values)
+
+
+def mark_of(row: NDArray[Any]) -> bytes:
+    """What tells an array from others: the checksum of its values."""
+    return hashlib.blake2b(row.tobytes(), digest_size=16).digest()

@@ -29,7 +29,7 @@ from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import Plan
-from ostrakon.progress import Report, reporting
+from ostrakon.progress import Report, in_phase, reporting, showing
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.features import View, view_of
@@ -311,10 +311,13 @@ def rehearse(
         For fewer than 2 repetitions or too few rows.
     """
     repetitions = whole("repetitions", repetitions, at_least=2)
+    rows = _enough_rows(shown)
+    with showing(bool(progress)), in_phase("public rows"):
+        view = view_of(shown.X, options.representation, seed=options.seed)
     given = _Given(
         shown=shown,
-        rows=_enough_rows(shown),
-        view=view_of(shown.X, options.representation, seed=options.seed),
+        rows=rows,
+        view=view,
         offers=tuple(offers),
         options=options,
         records=records,

@@ -27,7 +27,7 @@ from ostrakon.noise import secure_rng
 from ostrakon.options.options import AUTO, ORDERED, Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import Plan
-from ostrakon.progress import on_rows, showing
+from ostrakon.progress import in_phase, showing
 from ostrakon.run.budget import Budget, budget_of
 from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task
@@ -207,7 +207,7 @@ def run_steps(
             storage.note("outside_public_range", lambda: {"notice": PRIVATE, "shares": dict(task.outside)})
         say("Learning features from the public data" if task.domain is None else "Cutting columns into cells")
         choice = options.representation if task.domain is None else CellFeatures(task.domain)
-        with on_rows("public rows" if task.private.protects == "records" else "all rows"):
+        with in_phase("public rows" if task.private.protects == "records" else "all rows"):
             view = storage.view(lambda: view_of(task.X_public, choice, seed=options.seed))
         learning = Learning(
             X_public=task.X_public,
@@ -265,7 +265,7 @@ def collect_votes(context: RunContext, plan: Plan, view: View, queries: IntArray
                 storage.keep_engine(workers)
             return collect(plan, task.private, view, queries, context.options, **where)
 
-    with on_rows("private rows"):
+    with in_phase("private rows"):
         return storage.votes(plan, view, queries, collected)
 
 
@@ -301,7 +301,7 @@ def count_errors(
 
     def collected(folder: Any) -> Moments:
         given: Any = {"folder": folder, "progress": context.progress}
-        with on_engine(context.engine), on_rows("private rows"):
+        with on_engine(context.engine), in_phase("private rows"):
             estimates = Estimates.chosen(selection, learning, folder)
             return collect_errors(plan, context.task.private, estimates, context.options, **given)
 
@@ -384,7 +384,7 @@ def measured(
     """Measures of the student on raw test rows. several: whether rows may have several labels."""
     student = selection.student
     # In doubles, as the released student computes.
-    with on_rows("test rows"):
+    with in_phase("test rows"):
         seen = X_test if selection.chosen.takes_rows else np.asarray(view.transform(X_test), np.float64)
     if several:
         return measures_of_labels(student.predict_proba(seen), student.predict(seen), y_test, classes)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ostrakon.data.object_store import AnyPath
-from ostrakon.progress import Report, reporting
+from ostrakon.progress import Report, counted_in, reporting
 from ostrakon.teachers.blocks import Block, Transform, UnitPart
 from ostrakon.teachers.parallel import in_parallel
 from ostrakon.teachers.shared import SharedValue, share
@@ -49,7 +49,10 @@ class Asked(Protocol):
 def gathered(blocks: Iterable[Block], asked: Asked, *, units: int, progress: bool | Report | None, label: str) -> Said:
     """The sum over blocks. units: their number, for the progress bar with this `label`."""
     said = asked.nothing()
-    with reporting(progress, label=label, total=units) as report:
+    with (
+        reporting(progress, label=label, total=units) as report,
+        counted_in(lambda more, _: report(min(said.units + more, units), units)),
+    ):
         for block in blocks:
             said += asked.contributions_of(block)
             report(said.units, units)

@@ -10,6 +10,7 @@ import numpy as np
 from ostrakon.features.sums import SumMap
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.options import AUTO, BALANCED, ORDERED, is_auto
+from ostrakon.progress import in_phase
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.selected import calibrated
 from ostrakon.students.calibration import CalibratedStudent, class_shares, tempered
@@ -24,6 +25,7 @@ _SURE = 2.0
 _POINTS, _RANKS, _SHARE = 0.05, 0.1, 0.5
 """How far behind a named student of classes is, in accuracy or ranks, and what part any other one explains at most."""
 _PARTS = 5
+_COMPARED = "the default one, to compare"
 _PENALTIES = 10.0 ** np.arange(-6, 2)
 
 
@@ -45,7 +47,8 @@ def behind_default(learning: Learning, released: Released, selection: Selection)
     )
     first = candidates[0]
     tried = [first, *(other for other in candidates if other.name in first.mean_of)]
-    other = select(tried, learning.X_public, learning.view.public, released, seed=learning.seed)
+    with in_phase(_COMPARED):
+        other = select(tried, learning.X_public, learning.view.public, released, seed=learning.seed)
     other = calibrated(other, released, auto)
     compared = other.held or other.by_class
     if compared is None or not tested.counts.sum() > 0:
@@ -125,7 +128,8 @@ def behind_sums(learning: Learning, released: Released, selection: Selection) ->
         replace(moments, sums=moments.sums + extra, sigma=moments.sigma * 2**0.5) for extra in (more, -more)
     )
     ridge = Candidate(name=SUMS, student=_RidgeOfVotes(learned))
-    other = select([ridge], learning.X_public, learning.view.public, released, folds=2, seed=learning.seed)
+    with in_phase(_COMPARED):
+        other = select([ridge], learning.X_public, learning.view.public, released, folds=2, seed=learning.seed)
     if other.likely is None:
         return ""
     judge = _Judge.of(learning.view.public, replace(released, moments=left), cells)

@@ -14,6 +14,7 @@ from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.options import is_auto
 from ostrakon.planning.plan import Plan
+from ostrakon.progress import in_phase
 from ostrakon.run.stages.compared import behind_labels, behind_sums, beliefs_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
@@ -82,7 +83,10 @@ def _by_label(learning: Learning, parts: Sequence[Released], *, rates: FloatArra
     rates: the released share of records with each label, to which thresholds are fitted; None for thresholds of one
     half.
     """
-    selections = [_of_label(learning, part) for part in parts]
+    selections = list[Selection]()
+    for number, part in enumerate(parts, 1):
+        with in_phase(f"label {number} of {len(parts)}"):
+            selections.append(_of_label(learning, part))
     names = Counter(selection.chosen.name for selection in selections)
     name = ", ".join(f"{name} for {labels} of {len(parts)} labels" for name, labels in names.items())
     first = max(selections, key=lambda selection: selection.chosen.takes_rows).chosen
