@@ -11,11 +11,12 @@ import pytest
 from ostrakon import forecast
 from ostrakon.data.labels import Labels
 from ostrakon.data.quantity import ENDS, Quantity
-from ostrakon.forecast import interval, least_epsilon, offers, outlook, public_rows, rehearsal
+from ostrakon.forecast import interval, least_epsilon, offers, outlook, public_rows, rehearsal, scene, without_noise
 from ostrakon.forecast.interval import MEASURES
 from ostrakon.forecast.offers import make_offers
 from ostrakon.forecast.public_rows import PublicRows
-from ostrakon.forecast.rehearsal import _Scene, _split, rehearse
+from ostrakon.forecast.rehearsal import _split, rehearse
+from ostrakon.forecast.scene import Scene
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.run.inputs.private_data import Rows
@@ -129,7 +130,7 @@ def test_trained_teachers_of_several_labels_are_rehearsed_as_they_are_run(right,
         def moved(*given, **named):
             return Votes(np.roll(collect(*given, **named)[0].counts, 1, axis=0)), None
 
-        monkeypatch.setattr(rehearsal, "collect", moved)
+        monkeypatch.setattr(scene, "collect", moved)
     X, y = of_another_target(SEVERAL, 240, np.random.default_rng(1))
     public, options = PublicRows.of(X, y, read_by=SEVERAL), Options(seed=3, **TAUGHT)
     sizes = {"records": RECORDS, "pool": 240, "classes": 3, "target": "labels"}
@@ -173,7 +174,7 @@ def test_rows_that_are_drawn_often_vote_as_often(read_by):
     public = shown() if read_by is None else PublicRows.of(X, y, read_by=read_by)
     view, learned = view_of(public.X, "auto", seed=0), RANGE.steps(y) if read_by is RANGE else public.y
     private = np.random.default_rng(0).integers(20, size=RECORDS)
-    scene = _Scene.of(public, view, learned, pool=np.arange(100, 240), private=private, options=OPTIONS)
+    scene = Scene.of(public, view, learned, pool=np.arange(100, 240), private=private, options=OPTIONS)
     sizes = {"units": RECORDS, "pool": 140, "classes": len(public.classes), "target": public.target}
     plan = make_plan(Options(epsilon=1.0), **sizes)
     queries = scene.queries(plan.queries)
@@ -183,7 +184,7 @@ def test_rows_that_are_drawn_often_vote_as_often(read_by):
     votes = scene._votes(plan, queries)
     assert votes == every
     assert votes.moments == every.moments
-    fewer = _Scene.of(public, view, learned, pool=np.arange(100, 240), private=private[1:], options=OPTIONS)
+    fewer = Scene.of(public, view, learned, pool=np.arange(100, 240), private=private[1:], options=OPTIONS)
     assert fewer._votes(plan, queries) != every
 
 
@@ -263,7 +264,7 @@ def test_too_few_rows_or_repetitions_are_refused():
 
 
 def test_nothing_here_takes_private_data():
-    rooms = (forecast, interval, least_epsilon, offers, outlook, public_rows, rehearsal)
+    rooms = (forecast, interval, least_epsilon, offers, outlook, public_rows, rehearsal, scene, without_noise)
     functions = {
         f"{room.__name__}.{name}": thing
         for room in rooms

@@ -15,51 +15,32 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import RandomForestRegressor
 from threadpoolctl import threadpool_limits
 
 from ostrakon.data.quantity import Quantity
-from ostrakon.data.target import Target
 from ostrakon.estimators.choices import is_images
-from ostrakon.features.representation import Representation, is_embedded, learn_representation
+from ostrakon.features.representation import is_embedded
 from ostrakon.features.rowwise import take_rows
 from ostrakon.forecast.interval import MEASURES, Forecast, bounds_of
 from ostrakon.forecast.offers import Offer, asked_for
 from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
+from ostrakon.forecast.scene import Scene
+from ostrakon.forecast.without_noise import Scores, constant_of, learned_without_noise, scores_of
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import Plan
 from ostrakon.progress import Report, in_phase, reporting, showing
-from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.features import View, view_of
-from ostrakon.run.stages.learning import Learning
-from ostrakon.run.stages.selected import released_counts
-from ostrakon.run.stages.student import answer_queries, fit_student
-from ostrakon.run.stages.votes import collect, queries_of
-from ostrakon.students.boosting import MOST_BINS, Boosting
-from ostrakon.students.label_student import thresholds_of
-from ostrakon.students.measures import measures_of_labels, measures_of_quantity
-from ostrakon.students.selection import RACED, Candidate, Selection, select, taught
+from ostrakon.students.selection import Selection
 from ostrakon.teachers.parallel import spread
 from ostrakon.validation import InvalidInput, whole
-from ostrakon.votes import BoundedVotes, IntArray, Moments, Votes
+from ostrakon.votes import IntArray
 
 REPETITIONS = 5
 _ONE_AT_A_TIME = threading.Lock()
 """A rehearsal limits the threads of the whole process, and has its filters of warnings."""
 HOLDOUT, PRIVATE = 1 / 4, 3 / 8
 """Shares of the public rows that are held out, and that play the private side; all others play the pool."""
-
-
-Scores = tuple[float, ...]
-"""Of one model, each of the `MEASURES` of what is predicted."""
-WITHOUT_NOISE: dict[Target, str] = {
-    "classes": "gradient boosting",
-    "quantity": "a random forest",
-    "labels": "a random forest (with thresholds at the rates of its labels)",
-}
-"""What plans are compared with: models that learn without noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,104 +89,6 @@ class Rehearsal:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Scene:
-    """One repetition: features are learned once, and so are the queries, for all epsilons.
-
-    rows, labels: those that play the records, as features already; as_it_is: the representation that leaves them so.
-    drawn: the row that each record is.
-    """
-
-    learning: Learning
-    as_it_is: Representation
-    rows: Any
-    labels: NDArray[Any]
-    drawn: IntArray
-    options: Options
-    asked: dict[int, IntArray]
-
-    @classmethod
-    def of(
-        cls, shown: PublicRows, view: View, y: NDArray[Any], *, pool: IntArray, private: IntArray, options: Options
-    ) -> _Scene:
-        """view: of all public rows, whose features are computed once for all scenes."""
-        own = dataclasses.replace(view, public=view.public[pool])
-        learning = Learning(X_public=take_rows(shown.X, pool), view=own, student=options.student, seed=options.seed)
-        different, drawn = np.unique(private, return_inverse=True)
-        seen = view.public[different]
-        as_it_is = learn_representation("raw", seen)
-        players: Any = {"rows": seen, "labels": y[different], "drawn": drawn}
-        return cls(learning=learning, as_it_is=as_it_is, options=options, asked={}, **players)
-
-    @property
-    def pool(self) -> int:
-        """Number of rows that play the public pool."""
-        return len(self.learning.view.public)
-
-    def queries(self, count: int) -> IntArray:
-        """The public rows to ask about; of representatives each list begins every longer one, so one will do."""
-        known = max(self.asked, default=0)
-        if self.options.query_strategy == "representatives" and known >= count:
-            return self.asked[known][:count]
-        if count not in self.asked:
-            self.asked[count] = queries_of(
-                self.learning.view, count, strategy=self.options.query_strategy, seed=self.options.seed
-            )
-        return self.asked[count]
-
-    def play(self, plan: Plan, *, rng: np.random.Generator, student: str | None = None) -> Selection:
-        """Votes, noise and student of one run. student: the candidate that learns, where none is to be chosen."""
-        queries = self.queries(plan.rows)
-        votes = self._votes(plan, queries)
-        answers = answer_queries(plan, votes, queries=queries, learning=self.learning, log=Log(), rng=rng)
-        if plan.target != "classes" or answers.counts is None:
-            return fit_student(self.learning, plan, answers, queries)
-        released = released_counts(self.learning, plan, answers, queries)
-        moments = answers.moments is not None
-        sizes = {"classes": plan.classes, "queries": plan.queries}
-        known = [_quick(one) for one in self.learning.candidates(counts=True, moments=moments, **sizes)]
-        known = [one for one in known if one.name == student] or known
-        if len(known) == 1:
-            fitted = taught(known[0], known[0].student, self.learning.rows(known[0]), released)
-            return Selection(chosen=known[0], student=fitted, agreement={})
-        # Parts after which most candidates are left out tell nearly as much as all of them.
-        tried = 1 if any(one.takes_rows for one in known) else RACED
-        return select(
-            known, self.learning.X_public, self.learning.view.public, released, tried=tried, seed=self.options.seed
-        )
-
-    def _votes(self, plan: Plan, queries: IntArray) -> Votes:
-        """The votes of the records; of rows that are drawn often, those of per-record teachers are counted once."""
-        view = dataclasses.replace(self.learning.view, representation=self.as_it_is)
-
-        def cast(rows: IntArray) -> Votes:
-            # Split by place: by content, all draws of a row would be one teacher's.
-            private = Rows(X=self.rows[rows], y=self.labels[rows], fixed=True)
-            return collect(plan, private, view, queries, self.options)[0]
-
-        if not plan.per_record:
-            return cast(self.drawn)
-        counts, sums, often, votes = 0, None, np.bincount(self.drawn), None
-        # Twice as many votes of the rows in question each time: a few calls instead of one for each number of draws.
-        for times in (1 << bit for bit in range(int(often.max()).bit_length()) if (often >> bit & 1).any()):
-            votes = cast(np.flatnonzero(often & times))
-            assert isinstance(votes, BoundedVotes)
-            counts = counts + times * votes.counts.astype(np.int64)
-            if votes.moments is not None:
-                sums = (0 if sums is None else sums) + times * votes.moments.counts
-        assert votes is not None
-        every = type(votes)(counts, teachers=plan.teachers, max_contributions=votes.max_contributions)
-        every.moments = None if sums is None else Moments(sums, teachers=plan.teachers)
-        return every
-
-
-def _quick(candidate: Candidate) -> Candidate:
-    """What is tried in the place of a candidate of features, which says nearly the same; pictures' networks do not."""
-    if candidate.takes_rows or candidate.tried is None:
-        return candidate
-    return dataclasses.replace(candidate, student=candidate.tried, tried=None)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class _Stage:
     """One repetition, with all its rows and with half of them.
 
@@ -215,8 +98,8 @@ class _Stage:
     """
 
     shown: PublicRows
-    scene: _Scene
-    small: _Scene
+    scene: Scene
+    small: Scene
     holdout: IntArray
     test: Any
     features: NDArray[np.float32]
@@ -236,10 +119,10 @@ class _Stage:
         holdout, players, pool = _split(rows, repetition, seed=options.seed)
         own = dataclasses.replace(options, seed=int(rng.integers(2**31)), jobs=1)
         private = players[rng.integers(len(players), size=records)]
-        scene = _Scene.of(shown, view, learned, pool=pool, private=private, options=own)
+        scene = Scene.of(shown, view, learned, pool=pool, private=private, options=own)
         few = players[: len(players) // 2]
         fewer = few[rng.integers(len(few), size=records)]
-        small = _Scene.of(shown, view, learned, pool=pool[: max(2, len(pool) // 2)], private=fewer, options=own)
+        small = Scene.of(shown, view, learned, pool=pool[: max(2, len(pool) // 2)], private=fewer, options=own)
         right, features = y[holdout], view.public[holdout]
         return cls(
             shown=shown,
@@ -249,9 +132,9 @@ class _Stage:
             test=take_rows(shown.X, holdout),
             features=features,
             right=right,
-            constant=_scores(shown, right, *_constant(shown, y[players], len(right))),
-            without_noise=_scores(
-                shown, right, *_without_noise(shown, view.public[players], y[players], features, seed=own.seed)
+            constant=scores_of(shown, right, *constant_of(shown, y[players], len(right))),
+            without_noise=scores_of(
+                shown, right, *learned_without_noise(shown, view.public[players], y[players], features, seed=own.seed)
             ),
         )
 
@@ -271,9 +154,9 @@ class _Stage:
         seen = self.test if selection.chosen.takes_rows else np.asarray(self.features, np.float64)
         said, read_by = selection.student.predict(seen), self.shown.read_by
         if isinstance(read_by, Quantity):
-            return _scores(self.shown, self.right, read_by.values(said))
+            return scores_of(self.shown, self.right, read_by.values(said))
         likely = None if read_by is None else selection.student.predict_proba(seen)
-        return _scores(self.shown, self.right, said, likely)
+        return scores_of(self.shown, self.right, said, likely)
 
 
 def rehearse(
@@ -311,18 +194,10 @@ def rehearse(
         For fewer than 2 repetitions or too few rows.
     """
     repetitions = whole("repetitions", repetitions, at_least=2)
-    rows = _enough_rows(shown)
+    rows, asked = _enough_rows(shown), tuple(offers)
     with showing(bool(progress)), in_phase("public rows"):
         view = view_of(shown.X, options.representation, seed=options.seed)
-    given = _Given(
-        shown=shown,
-        rows=rows,
-        view=view,
-        offers=tuple(offers),
-        options=options,
-        records=records,
-        plans={},
-    )
+    given = _Given(shown=shown, rows=rows, view=view, offers=asked, options=options, records=records, plans={})
     total = repetitions * len(offers)
     # Threads share what one process imported, but also the random numbers of networks, and the filters of warnings:
     # scikit-learn's forests reset each other's, and threads of somebody else would restore what they saw meanwhile.
@@ -342,27 +217,7 @@ def rehearse(
         for one in spread(play, rest, total=len(rest), n_jobs=options.jobs, seconds=taken, prefer=prefer):
             done.append(one)
             report(len(done) * len(offers), total)
-    done.sort(key=lambda one: one.repetition)
-    failures = {key: why for one in done for key, why in one.failures.items()}
-    scores = {number: [one.scores[number] for one in done if number in one.scores] for number in range(len(offers))}
-    sizes = {
-        "holdout": done[-1].holdout.size,
-        "distinct": len(np.unique(np.concatenate([one.holdout for one in done]))),
-        "doublings": max(0.0, math.log2(shown.rows / done[-1].pool)),
-    }
-    return Rehearsal(
-        forecasts=tuple(
-            _forecast(offers[number], measure, [(all_[at], half[at]) for all_, half in results], **sizes)
-            for number, results in scores.items()
-            if len(results) == repetitions
-            for at, measure in enumerate(MEASURES[shown.target])
-        ),
-        constant=_means([one.constant for one in done]),
-        without_noise=tuple(one.without_noise for one in done),
-        simulated=not len(shown.labelled),
-        pool=done[-1].pool,
-        failures=failures,
-    )
+    return given.summed(sorted(done, key=lambda one: one.repetition))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -429,6 +284,31 @@ class _Given:
                     report(index + 1, total)
         return played
 
+    def summed(self, done: Sequence[_Played]) -> Rehearsal:
+        """What all repetitions gave, in their order."""
+        failures = {key: why for one in done for key, why in one.failures.items()}
+        scores = {
+            number: [one.scores[number] for one in done if number in one.scores] for number in range(len(self.offers))
+        }
+        sizes = {
+            "holdout": done[-1].holdout.size,
+            "distinct": len(np.unique(np.concatenate([one.holdout for one in done]))),
+            "doublings": max(0.0, math.log2(self.shown.rows / done[-1].pool)),
+        }
+        return Rehearsal(
+            forecasts=tuple(
+                _forecast(self.offers[number], measure, [(all_[at], half[at]) for all_, half in results], **sizes)
+                for number, results in scores.items()
+                if len(results) == len(done)
+                for at, measure in enumerate(MEASURES[self.shown.target])
+            ),
+            constant=_means([one.constant for one in done]),
+            without_noise=tuple(one.without_noise for one in done),
+            simulated=not len(self.shown.labelled),
+            pool=done[-1].pool,
+            failures=failures,
+        )
+
     def _planned(self, mechanism: str, epsilon: float, pool: int) -> Plan:
         # As a run of this pool would be planned, at the same teachers and delta; its noise may be for other queries.
         if (mechanism, epsilon, pool) not in self.plans:
@@ -493,39 +373,6 @@ def _split(places: IntArray, repetition: int, *, seed: int) -> tuple[IntArray, I
     rest = np.random.default_rng([seed, repetition, 2]).permutation(rest)
     players = round(len(places) * PRIVATE)
     return holdout, rest[:players], rest[players:]
-
-
-def _scores(shown: PublicRows, right: NDArray[Any], said: Any, likely: Any = None) -> Scores:
-    """The measures of what a model says. said: classes, values or labels; likely: probabilities of labels."""
-    if shown.target == "classes":
-        return (float(np.mean(said == right)),)
-    if shown.target == "quantity":
-        of_values = measures_of_quantity(said, right)
-        return of_values.r2 or 0.0, of_values.mean_absolute_error
-    of_labels = measures_of_labels(likely, said, right, shown.classes)
-    return of_labels.macro_f1, of_labels.micro_f1, 0.5 if of_labels.auc is None else of_labels.auc
-
-
-def _constant(shown: PublicRows, y: NDArray[Any], rows: int) -> tuple[Any, Any]:
-    """(what is said, probabilities of labels), the same for every row. y: of the rows that play the private side."""
-    if shown.target == "classes":
-        return np.bincount(y).argmax(), None
-    same = np.repeat(y.mean(axis=0, keepdims=True), rows, axis=0)
-    return (same, None) if shown.target == "quantity" else (np.rint(same), same)
-
-
-def _without_noise(shown: PublicRows, seen: Any, y: NDArray[Any], test: Any, *, seed: int) -> tuple[Any, Any]:
-    """The same of a model (`WITHOUT_NOISE`) that learns from features; of a single class, that class."""
-    # As many rows in a leaf as scikit-learn's 20, but so few where rows are few that trees may split at all.
-    least = min(20, max(2, len(y) // 20))
-    if shown.target == "classes" and len(np.unique(y)) < 2:
-        return y[0], None
-    if shown.target == "classes":
-        steps: Any = {"max_iter": 40, "max_leaf_nodes": 15, "max_bins": MOST_BINS}
-        model = Boosting(min_samples_leaf=least, random_state=seed, **steps)
-        return model.fit(seen, y).predict(test), None
-    said = RandomForestRegressor(min_samples_leaf=2, max_features=1 / 3, random_state=seed).fit(seen, y).predict(test)
-    return (said, None) if shown.target == "quantity" else (said >= thresholds_of(said, y.mean(axis=0)), said)
 
 
 _DIRECTIONS = 40

@@ -9,7 +9,8 @@ from rich.table import Table
 from ostrakon.forecast.interval import ACCURACY, CONFIDENCE, shown
 from ostrakon.forecast.offers import Offer, neighbours
 from ostrakon.forecast.outlook import Outlook
-from ostrakon.forecast.rehearsal import WITHOUT_NOISE, Rehearsal
+from ostrakon.forecast.rehearsal import Rehearsal
+from ostrakon.forecast.without_noise import WITHOUT_NOISE
 from ostrakon.mechanisms.registry import find
 from ostrakon.report.table import pairs_table
 from ostrakon.statements.statement import round_up
