@@ -73,7 +73,7 @@ def test_what_nobody_told_is_not_made_up():
     text = written(date=None)
     for what in ("Which data.", "Date of the run.", "Operator.", "Contact.", "Purpose."):
         assert f"**{what}** not given\n" in text
-    assert "The noisy numbers in this release allow no estimate." in text
+    assert "The noisy numbers in this release allow no estimate of that." in text
     assert "The operator published no accuracy on test rows." in text
     assert "--" not in text  # the page is read by people who do not use the command line
 
@@ -150,6 +150,13 @@ def test_how_good_it_is_stands_beside_the_majority_and_the_test():
     assert "published no accuracy" not in text
     assert "not an accuracy" in written(estimates=answers)
     assert "not an accuracy" not in text
+
+
+def test_a_cautious_end_beside_test_rows_is_explained():
+    low = Agreement(of="student", share=0.7, low=0.387, high=1, **AGREED)
+    text = written(estimates=[low, MAJORITY], measures=MEASURES)
+    assert "The lower end for the student is cautious" in text
+    assert "test rows do" not in text
 
 
 def test_an_end_of_zero_is_no_estimate():

@@ -92,7 +92,8 @@ def first_page(
     decided = isinstance(measures, Measures)  # by test rows
     rows = "public rows" if content["protects"] == "records" else "rows of which only the labels are private"
     sums = any(asked["parameters"].get("moments") for asked in content["rounds"])
-    votes = f"{rows} and noisy votes of teachers" + (" and noisy sums of the private rows' features" if sums else "")
+    more = ", noisy votes of teachers and noisy sums of the private rows' features"
+    votes = rows + (more if sums else " and noisy votes of teachers")
     if "quantity" in content:
         features = "features and " if content["tuned"]["student"].startswith(SUMS) else ""
         votes = f"{rows} and noisy sums of the private rows' {features}quantities"
@@ -252,13 +253,13 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], m
                 f"A model that always predicts the most frequent label is right on {majority.in_words()}. These ranges "
                 f"hold in {CONFIDENCE:.0%} of runs, if public and private rows with similar features are alike."
             )
-            if measures is None and student.high == 1 and known:
+            if student.high == 1 and known:
                 said.append(
                     "The lower end for the student is cautious, and often far below the real accuracy. A larger "
                     "epsilon hardly raises it: it allows for the worst errors among rows with similar features, which "
                     "counts do not tell apart."
                 )
-                if student.low < majority.high:
+                if measures is None and student.low < majority.high:
                     said.insert(0, "This release alone does not show how accurate the student is: test rows do.")
             if not of_records(content):
                 said.append("A cell is the set of rows that are nearest to the same public row.")
@@ -276,7 +277,7 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], m
     if isinstance(measures, Measures):
         undecided = []  # the test rows decide
     known = any(one.low > 0 or one.high < 1 for one in recalls)
-    nothing = "only wide ranges, which the section on the student lists" if known else "no estimate"
+    nothing = "only wide ranges, which the section on the student lists" if known else "no estimate of that"
     said += undecided or ([] if said else [f"The noisy numbers in this release allow {nothing}."])
     return " ".join([*said, *_on_test_rows(measures)])
 

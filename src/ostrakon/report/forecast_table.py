@@ -105,8 +105,8 @@ def odds_sentences(offers: Iterable[Offer]) -> list[str]:
     """What an attacker could gain at most, in words; nothing where it was not computed."""
     known = [one for one in offers if one.odds is not None and one.plan is not None]
     return [
-        f"Attacker: who guesses {question} is right at most as often as the table says, instead of 50% of the "
-        "time, whatever else is known "
+        f"An attacker who guesses {question} is right at most as often as the table says, instead of 50% of the "
+        "time, with any other knowledge "
         f"({', '.join(dict.fromkeys(one.mechanism for one in known if _about(one) == question))})."
         for question in dict.fromkeys(_about(one) for one in known)
     ]

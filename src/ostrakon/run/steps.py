@@ -252,9 +252,9 @@ def collect_votes(context: RunContext, plan: Plan, view: View, queries: IntArray
     """The teachers' votes, from storage or collected now. Private."""
     task, storage = context.task, context.storage
     context.say(
-        f"Collecting the votes of {plan.teachers} {'' if plan.trained else 'per-record '}teachers"
+        f"Collecting the votes of {plan.teachers:,} {'' if plan.trained else 'per-record '}teachers"
         if plan.mechanism.per_record
-        else f"Training {plan.teachers} teachers"
+        else f"Training {plan.teachers:,} teachers"
     )
 
     def collected(store: TeacherStore | None, folder: Any) -> tuple[Votes, Any]:
@@ -281,7 +281,7 @@ def name_who_is_trusted(context: RunContext) -> None:
 
 def draw_answers(context: RunContext, plan: Plan, votes: Votes, queries: IntArray, learning: Learning) -> Answers:
     """Pay for the noisy answers, draw them once, and settle; leaves the data-dependent cost on the trusted side."""
-    context.say(f"Asking {plan.queries} queries")
+    context.say(f"Asking {plan.queries:,} queries")
     if context.budget is not None:
         context.budget.reserve()
     answers = answer_queries(plan, votes, queries=queries, learning=learning, log=context.log, rng=context.rng)
