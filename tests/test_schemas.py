@@ -2,7 +2,8 @@
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,11 @@ from ostrakon.schemas import SCHEMAS, schema, schema_text
 from ostrakon.statements.statement import Round, Statement
 from ostrakon.validation import InvalidInput
 
-CONFIDENT = ["--mechanism", "confident-gnmax", "--threshold", "150", "--sigma1", "100", "--sigma2", "40"]
+CONFIDENT = ["--mechanism", "confident-gnmax", "--threshold", "15", "--sigma1", "10", "--sigma2", "4"]
 ACCOUNTS = {
     "confident-gnmax": CONFIDENT,
-    "gated": ["--mechanism", "gnmax", "--sigma2", "40", "--plurality", "0.9"],
-    "lnmax": ["--mechanism", "lnmax", "--gamma", "0.05"],
+    "gated": ["--mechanism", "gnmax", "--sigma2", "4", "--plurality", "0.9"],
+    "lnmax": ["--mechanism", "lnmax", "--gamma", "0.5"],
     "permute-and-flip": ["--mechanism", "permute-and-flip", "--epsilon-per-query", "0.1"],
     "immutable": ["--mechanism", "immutable", "--constant", "10", "--gamma", "0.1"],
     "no bound": ["--mechanism", "propose-test-release", "--threshold", "1", "--epsilon-per-query", "1"],
@@ -36,7 +37,7 @@ ACCOUNTS = {
         "--mechanism",
         "sparse-vector",
         "--threshold",
-        "150",
+        "15",
         "--refusals",
         "2",
         "--epsilon1",
@@ -145,29 +146,46 @@ def of_run(claimed: float) -> dict[str, Any]:
     ).as_json()
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory) -> dict[str, list[dict[str, Any]]]:
-    """What each schema is about, as our programs write it."""
-    folder = tmp_path_factory.mktemp("votes")
-    np.save(folder / "votes.npy", np.array([[200, 30, 20], [90, 80, 80], [250, 0, 0], [126, 124, 0]]))
+def told(*words: str) -> dict[str, Any]:
+    done = CliRunner().invoke(app, [*words, "--json"])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return json.loads(done.stdout)
+
+
+def accounts(folder: Path) -> list[dict[str, Any]]:
+    np.save(folder / "votes.npy", np.array([[20, 3, 2], [9, 8, 8], [25, 0, 0], [13, 12, 0]]))
     np.save(folder / "predictions.npy", np.array([[0, -1, 1, -1], [-1, 2, -1, -1], [-1, -1, -1, 0]]))
-
-    def told(*words: str) -> dict[str, Any]:
-        done = CliRunner().invoke(app, [*words, "--json"])
-        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-        return json.loads(done.stdout)
-
-    accounts = [
+    return [
         told("account", str(folder / ("predictions.npy" if "predictions" in words else "votes.npy")), *words)
         for words in ACCOUNTS.values()
     ]
-    audits = [told("audit", *words, "--samples", "500") for words in AUDITS.values()]
-    return {
-        "account": accounts,
-        "audit": [*audits, of_run(1.0), of_run(float("inf"))],
-        "registry": entries(),
-        "statement": list(json.loads(json.dumps(statements())).values()),
-    }
+
+
+def audits() -> list[dict[str, Any]]:
+    found = [told("audit", *words, "--samples", "500") for words in AUDITS.values()]
+    return [*found, of_run(1.0), of_run(float("inf"))]
+
+
+class Written(dict[str, list[dict[str, Any]]]):
+    """What each schema is about, as our programs write it; computed where it is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __missing__(self, name: str) -> list[dict[str, Any]]:
+        makers: dict[str, Callable[[], list[dict[str, Any]]]] = {
+            "account": lambda: accounts(self.folder),
+            "audit": audits,
+            "registry": entries,
+            "statement": lambda: list(json.loads(json.dumps(statements())).values()),
+        }
+        self[name] = makers[name]()
+        return self[name]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    return Written(tmp_path_factory.mktemp("votes"))
 
 
 @pytest.mark.slow

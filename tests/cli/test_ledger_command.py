@@ -1,4 +1,4 @@
-"""`ostrakon ledger` and `train --ledger`, over real processes."""
+"""`ostrakon ledger` and `train --ledger`."""
 
 import json
 import shutil

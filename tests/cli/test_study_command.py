@@ -1,4 +1,4 @@
-"""`ostrakon study`, over real processes: three owners, from the facts to a release."""
+"""`ostrakon study`: three owners, from the facts to a release."""
 
 import socket
 import subprocess
@@ -140,7 +140,8 @@ def test_a_sum_over_the_network_from_certificates_to_a_student(place):
     assert "every owner runs `ostrakon study sum` first" in " ".join(early.stderr.split())
 
     def add(name):
-        return ostrakon("study", "sum", "study", "--owner", name, "--key", f"keys/{name}.key", folder=place)
+        key = f"keys/{name}.key"
+        return ostrakon("study", "sum", "study", "--owner", name, "--key", key, folder=place, process=True)
 
     with ThreadPoolExecutor(3) as pool:
         for name, done in zip(names, pool.map(add, names), strict=True):

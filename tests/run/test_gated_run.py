@@ -20,17 +20,25 @@ from ostrakon.run.stages.queries import ask
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 
-REQUEST = Options(
-    teachers=100, mechanism="gnmax", parameters={"sigma2": 12.0}, queries=40, guarantee="gate", agreement=0.97
+GATED = Options(
+    teachers=20,
+    mechanism="gnmax",
+    parameters={"sigma2": 3.0},
+    queries=20,
+    guarantee="gate",
+    agreement=0.97,
+    student="logistic",
+    jobs=1,
 )
-SIZES = {"units": 10_000, "pool": 500, "classes": 3}
-AGREED = Votes(np.tile([98, 1, 1], (40, 1)))
-SPLIT = Votes(np.tile([34, 33, 33], (40, 1)))
+SIZES = {"units": 600, "pool": 120, "classes": 3}
+AGREED = Votes(np.tile([20, 0, 0], (20, 1)))
+SPLIT = Votes(np.tile([7, 7, 6], (20, 1)))
 
 
 @pytest.fixture(scope="module")
 def plan():
-    return make_plan(REQUEST, **SIZES)
+    """A gate that is planned once: planning is seconds of search."""
+    return make_plan(GATED, **SIZES)
 
 
 def no_scores(*_):
@@ -51,7 +59,7 @@ def test_the_guarantee_is_the_certificate_and_beats_the_worst_case(plan):
 
 @pytest.mark.slow
 def test_the_plan_is_made_without_any_vote(plan):
-    again = make_plan(REQUEST, **SIZES)
+    again = make_plan(GATED, **SIZES)
     assert again.gate == plan.gate
     assert plan_from(plan.as_dict(), classes=3) == plan
     assert "simulated" in plan.tuned["gate"]
@@ -77,7 +85,7 @@ def test_disagreement_is_refused_but_for_the_prefix(plan):
 
 
 def test_the_decision_is_drawn_once(plan, tmp_path):
-    border = Votes(np.tile([80, 10, 10], (40, 1)))
+    border = Votes(np.tile([16, 2, 2], (20, 1)))
     first = asked(plan, border, NoiseLog(tmp_path / "noise"))
     for _ in range(10):
         again = asked(plan, border, NoiseLog(tmp_path / "noise"))
@@ -101,38 +109,17 @@ def test_one_decision_of_another_gate_is_refused(plan, tmp_path):
 
 @pytest.mark.slow
 def test_the_statement_of_a_gated_run(task, tmp_path):
-    request = Options(
-        jobs=1, teachers=20, mechanism="gnmax", parameters={"sigma2": 3.0}, queries=20, guarantee="gate", agreement=0.97
-    )
-    outcome = run(tmp_path / "run", task, request)
+    outcome = run(tmp_path / "run", task, GATED)
     told = outcome.statement.as_dict()
     assert told["guarantee"]["kind"] == "gated"
     assert told["guarantee"]["epsilon"] >= outcome.plan.gate.certificate().epsilon
     assert any("The gate" in remark for remark in told["remarks"])
-    assert run(tmp_path / "run", task, request).answers.passed == outcome.answers.passed
-
-
-@pytest.fixture(scope="module")
-def planned():
-    """A gate that is planned once: planning is seconds of search."""
-    return make_plan(GATED, units=600, pool=120, classes=3)
-
-
-GATED = Options(
-    teachers=20,
-    mechanism="gnmax",
-    parameters={"sigma2": 3.0},
-    queries=20,
-    guarantee="gate",
-    agreement=0.97,
-    student="logistic",
-    jobs=1,
-)
+    assert run(tmp_path / "run", task, GATED).answers.passed == outcome.answers.passed
 
 
 @pytest.fixture
-def estimator(planned, monkeypatch):
-    monkeypatch.setattr(planning, "_gate", lambda *_, **__: planned.gate)
+def estimator(plan, monkeypatch):
+    monkeypatch.setattr(planning, "_gate", lambda *_, **__: plan.gate)
     return PATEClassifier(
         classes="from-private",
         student="logistic",
@@ -153,24 +140,24 @@ def blobs(task, *, agreed):
 
 
 @pytest.mark.slow
-def test_the_estimator_releases_where_its_teachers_agree(task, planned, estimator):
+def test_the_estimator_releases_where_its_teachers_agree(task, plan, estimator):
     secure = clone(estimator).set_params(noise=None).fit(*blobs(task, agreed=True), X_public=task.X_public)
-    assert secure.statement_.guarantee == planned.gate.certificate()
-    assert secure.statement_.guarantee.epsilon < planned.bound.epsilon
+    assert secure.statement_.guarantee == plan.gate.certificate()
+    assert secure.statement_.guarantee.epsilon < plan.bound.epsilon
     estimator.fit(*blobs(task, agreed=True), X_public=task.X_public)
     assert (estimator.answers_ >= 0).all()
     assert estimator.score(task.X_test, task.y_test) > 0.9
 
 
 @pytest.mark.slow
-def test_the_estimator_keeps_back_what_a_gate_refuses(task, planned, estimator, monkeypatch):
+def test_the_estimator_keeps_back_what_a_gate_refuses(task, plan, estimator, monkeypatch):
     estimator.fit(*blobs(task, agreed=False), X_public=task.X_public)
-    prefix = planned.gate.prefix
+    prefix = plan.gate.prefix
     assert 0 < prefix < 20
     assert (estimator.answers_[:prefix] >= 0).all()
     assert (estimator.answers_[prefix:] == -1).all()
     assert any("The gate refused" in remark for remark in estimator.statement_.remarks)
-    monkeypatch.setattr(planning, "_gate", lambda *_, **__: replace(planned.gate, prefix=0))
+    monkeypatch.setattr(planning, "_gate", lambda *_, **__: replace(plan.gate, prefix=0))
     with pytest.raises(InvalidInput, match="The gate must find that the teachers agree, and it did not"):
         estimator.fit(*blobs(task, agreed=False), X_public=task.X_public)
 
@@ -192,7 +179,7 @@ def test_the_estimator_and_a_run_in_a_folder_answer_the_same(task, estimator, tm
 
 def test_where_no_gate_helps_the_worst_case_is_the_guarantee(monkeypatch):
     monkeypatch.setattr("ostrakon.planning.make_plan.choose_guarantee", lambda *_, **__: GNMax(sigma2=1.0))
-    plan = make_plan(replace(REQUEST, epsilon=3.0), **SIZES)
+    plan = make_plan(replace(GATED, epsilon=3.0), **SIZES)
     assert plan.gate is None
     assert plan.guarantee == plan.bound
     assert 2.9 < plan.bound.epsilon <= 3
@@ -216,4 +203,4 @@ def test_where_no_gate_helps_the_worst_case_is_the_guarantee(monkeypatch):
 )
 def test_gates_that_cannot_be_are_refused(changes, sentence):
     with pytest.raises(InvalidInput, match=sentence):
-        make_plan(replace(REQUEST, **changes), **SIZES)
+        make_plan(replace(GATED, **changes), **SIZES)

@@ -456,6 +456,7 @@ def files(tmp_path):
 def train(files, out, *more):
     given = ["--private", files / "private.csv", "--public", files / "public.csv", "--target", "ill"]
     noise = ["--mechanism", "gnmax(sigma2=10)", "--queries", "40", "--teachers", "60", "--teacher", "logistic"]
+    noise += ["--student", "logistic", "--jobs", "1"]
     return ostrakon(
         "train", *map(str, [*given, *noise, "--classes", "no,yes", "--out", files / out, *more]), folder=files
     )
@@ -539,7 +540,7 @@ def test_damaged_shards_are_refused(files, bucket):
 @pytest.mark.slow
 def test_noisy_counts_of_everyone_are_drawn_once_for_all_machines(files, bucket):
     given = ["--private", files / "private.csv", "--public", files / "public.csv", "--target", "ill"]
-    given += ["--epsilon", "1", "--classes", "no,yes", "--store", "s3://hospital/r"]
+    given += ["--epsilon", "1", "--classes", "no,yes", "--student", "logistic", "--store", "s3://hospital/r"]
     for out in ("one", "two"):
         done = ostrakon("train", *map(str, [*given, "--out", files / out]), folder=files)
         assert done.returncode == 0, done.stderr
