@@ -355,7 +355,7 @@ def test_ctrl_c_keeps_what_is_finished(tables, tmp_path, monkeypatch):
             "--classes",
             "from-private",
         ),
-        *("--teacher", "unhurried.Tree"),
+        *("--teacher", "unhurried.Tree", "--student", "logistic"),
     ]
     process = subprocess.Popen(
         list(map(str, command)),

@@ -1,6 +1,7 @@
 """Planning a gate on public votes, and running it."""
 
 import dataclasses
+import functools
 import math
 from pathlib import Path
 
@@ -33,6 +34,12 @@ def agreeing(queries: int = 40, teachers: int = 100, classes: int = 4, seed: int
     rest = (1 - share) / (classes - 1)
     p = np.column_stack([share, *[rest] * (classes - 1)])
     return PublicVotes(rng.multinomial(teachers, p / p.sum(axis=1, keepdims=True)))
+
+
+@functools.cache
+def planned(mechanism: Mechanism) -> Gate:
+    """The plan on these votes, which takes ten seconds, once for all tests."""
+    return Gate.plan(agreeing(), mechanism, delta=1e-5)
 
 
 @pytest.mark.slow
@@ -98,8 +105,7 @@ def test_the_longest_run_within_a_budget(data_dir: Path) -> None:
     ids=lambda m: m.name,
 )
 def test_every_noisy_argmax_can_be_gated_and_gains(mechanism: Mechanism) -> None:
-    votes = agreeing()
-    gate = Gate.plan(votes, mechanism, delta=1e-5)
+    votes, gate = agreeing(), planned(mechanism)
     assert gate.pass_probability(votes) >= 0.95
     # Consensus is worth something: votes without it would cost more at this order.
     _, order, cost = gate.levels[gate.score(votes)]
@@ -119,12 +125,12 @@ def test_mechanisms_that_cannot_be_gated_are_refused() -> None:
 @pytest.mark.slow
 def test_an_epsilon_below_one_query_is_refused() -> None:
     with pytest.raises(InvalidInput, match="epsilon must allow"):
-        Gate.plan(agreeing(), GNMax(sigma2=1.0), delta=1e-5, epsilon=0.01)
+        Gate.plan(agreeing(queries=5, teachers=20), GNMax(sigma2=1.0), delta=1e-5, epsilon=0.01)
 
 
 @pytest.mark.slow
 def test_votes_of_another_shape_are_refused() -> None:
-    gate = Gate.plan(agreeing(), CONFIDENT, delta=1e-5)
+    gate = planned(CONFIDENT)
     for other in (agreeing(queries=39), agreeing(teachers=99), agreeing(classes=5)):
         with pytest.raises(InvalidInput, match="votes must have"):
             gate.decide(other, np.random.default_rng(0))
@@ -179,9 +185,8 @@ def test_every_vote_within_the_teachers_in_hand_passes() -> None:
 def test_release_gives_all_answers_or_the_prefix() -> None:
     votes = agreeing()
     gate = Gate.plan(votes, CONFIDENT, delta=1e-5, prefix_price=0.1)
-    free = Gate.plan(votes, CONFIDENT, delta=1e-5)
     assert 0 < gate.prefix < votes.queries
-    assert gate.certificate().epsilon <= free.certificate().epsilon * 1.1
+    assert gate.certificate().epsilon <= planned(CONFIDENT).certificate().epsilon * 1.1
     passed, answers = gate.release(votes, secure_rng())
     while not passed:
         passed, answers = gate.release(votes, secure_rng())
