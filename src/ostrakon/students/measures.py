@@ -71,8 +71,9 @@ class Measures:
     def caution(self) -> str:
         """A warning of a large calibration error, in words; empty without one.
 
-        A student whose calibration error is not large gets one in at most one of twenty samples of test rows: chance
-        adds sqrt(BINS / rows) / 2 at most to the mean (Jensen), and 1.22 / sqrt(rows) in one sample (McDiarmid 1989).
+        A student whose calibration error is not large gets one in at most one of twenty samples of test rows, if these
+        are independent (many rows of few users are not): chance adds sqrt(BINS / rows) / 2 at most to the mean
+        (Jensen), and 1.22 / sqrt(rows) in one sample (McDiarmid 1989).
         """
         chance = (BINS**0.5 / 2 + (math.log(20) / 2) ** 0.5) / self.rows**0.5
         if self.calibration_error <= _LARGE + chance:
