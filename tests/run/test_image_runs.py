@@ -35,6 +35,7 @@ def letters(tmp_path_factory):
 def test_train_learns_from_images(letters, tmp_path):
     command = ["train", *CLASSES, "--private", letters / "private.npz", "--public", letters / "public.npy"]
     options = ["--test", letters / "test", "--teachers", 20, "--epsilon", 20, "--out", tmp_path / "run", "--jobs", 1]
+    options += ["--student", "logistic"]
     done = CliRunner().invoke(app, [str(word) for word in (*command, *options)])
     assert done.exit_code == 0, done.output
     # Three letters: one that learns nothing is right a third of the time.
