@@ -73,7 +73,7 @@ def test_the_table_says_what_is_refused_in_full_and_what_it_rests_on(planned, tm
     words = " ".join(out.split())
     assert code == 0
     assert "Refused, bounded-gnmax at epsilon 0.01: " in words
-    assert "600 private records, 200 public rows, 2 classes" in words
+    assert "600 private records, 200 public rows, 2 classes, delta 1e-05" in words
     assert "No accuracy is forecast: none was asked for." in words
     assert "whether this record was used or another one in its place" in words
     assert list(tmp_path.iterdir()) == []
@@ -124,7 +124,7 @@ def test_what_no_mechanism_takes_is_refused(planned):
 def test_the_rehearsal_follows_the_table_and_says_how_far_it_is(planned):
     code, out, _ = planned("--epsilons", 2, "--student", "logistic", "--repetitions", 2)
     assert code == 0
-    order = [out.index(told) for told in ("attacker: 50% to", "Rehearsed 1 of 2", "Rehearsed 2 of 2", "one run in 95%")]
+    order = [out.index(told) for told in ("attacker: 50% to", "Simulated 1 of 2", "Simulated 2 of 2", "one run in 95%")]
     assert order == sorted(order)
     assert "For comparison: always the most frequent class" in " ".join(out.split())
 

@@ -59,8 +59,8 @@ def test_other_values_and_labels_are_refused(y, read_by, message):
 @pytest.mark.parametrize(
     ("y", "classes", "told"),
     [
-        (None, None, "y_public has no labels in the public data; name all classes"),
-        (["a"] * 6, None, "y_public has one label alone, 'a',"),
+        (None, None, "The target 'y_public' has no labels in the public data; name all classes"),
+        (["a"] * 6, None, "The target 'y_public' has one label alone, 'a',"),
         (["a", "b"], None, "y_public must have one label per public row, 6"),
         (["a", "b", "c", "a", "b", "c"], ["a", "b"], "In 2 of 6 rows, the label is not among the classes a, b."),
         (None, ["a"], "classes must be at least 2"),
@@ -103,3 +103,10 @@ def test_rows_of_a_private_folder_are_refused(tmp_path):
     (tmp_path / "run.toml").write_text("")
     with pytest.raises(InvalidInput, match="must not be public"):
         read_public(tmp_path / "private" / "rows.csv", target="y")
+
+
+def test_a_quantity_without_a_range_is_refused_by_the_name_of_its_column(tmp_path):
+    path = tmp_path / "public.csv"
+    path.write_text("age,price\n" + "".join(f"{row % 7},{50 * row}\n" for row in range(39)))
+    with pytest.raises(InvalidInput, match=r"^The target 'price' has 39 different values: for a quantity give "):
+        read_public(path, target="price")

@@ -78,7 +78,7 @@ def plan(
     def report(done: int, total: int) -> None:
         # Without a terminal there is no bar: one line for every repetition.
         if done * repetitions % total == 0:
-            say(f"Rehearsed {done} of {total}")
+            say(f"Simulated {done} of {total}")
 
     result = outlook(
         shown,

@@ -132,8 +132,8 @@ class PublicRows:
         if given is None and len(known) < 2:
             seen = f"one label alone, {known[0]!r}," if known else "no labels"
             raise InvalidInput(
-                f"{what} has {seen} in the public data; name all classes with --classes, or give the --range of a "
-                "quantity."
+                f"The target {what!r} has {seen} in the public data; name all classes with --classes, or give the "
+                "--range of a quantity."
             )
         counts: dict[str | None, int] = dict.fromkeys(known if given is None else given, 1)
         names, _ = agree_on_classes(counts, known, given, target=what, public="the public data")
@@ -184,7 +184,7 @@ def read_public(
 def _rows_of_table(
     path: Any, target: str | None, *, by: str | None, text: bool, drop: Sequence[str], read_by: Quantity | Labels | None
 ) -> tuple[Any, Any, str]:
-    """(public rows, their labels or None, the target in words)."""
+    """(public rows, their labels or None, the name of the target)."""
     table = open_table(path)
     target = require_target(target)
     parts = label_columns(target, read_by)
@@ -198,7 +198,7 @@ def _rows_of_table(
     if parts and all(part in table.columns for part in parts):
         table = joined_columns(table, parts, name)
     known = list(table.labels(name)) if name in table.columns else None
-    return Columns.of(frame, text=text).apply(frame), known, f"The target {name!r}"
+    return Columns.of(frame, text=text).apply(frame), known, name
 
 
 def _column(table: Table, given: str, *, what: str) -> str:

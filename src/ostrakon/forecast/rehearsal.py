@@ -204,7 +204,7 @@ def rehearse(
     threads = not is_images(shown.X) and threading.active_count() == 1
     with (
         _ONE_AT_A_TIME,
-        reporting(progress, label="Rehearsing", total=total) as report,
+        reporting(progress, label="Simulating", total=total) as report,
         threadpool_limits(1),
         warnings.catch_warnings(record=True) if threads else nullcontext(),
     ):

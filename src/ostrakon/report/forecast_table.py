@@ -26,6 +26,7 @@ def outlook_table(outlook: Outlook) -> Table:
     """One row for each mechanism and epsilon: what would be asked, the noise, the cost; no rehearsal is needed."""
     target = "a quantity" if outlook.target == "quantity" else f"{outlook.classes} {outlook.target}"
     title = f"{outlook.records:,} private {outlook.unit}s, {outlook.pool:,} public rows, {target}"
+    title += "".join(f", delta {delta:g}" for delta in {one.plan.delta for one in outlook.offers if one.plan})
     table = Table(title=title, title_justify="left")
     table.add_column("epsilon", justify="right", style="bold")
     table.add_column("mechanism", no_wrap=True)

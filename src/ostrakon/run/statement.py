@@ -44,7 +44,7 @@ def described(selection: Selection) -> str:
     """How the student was chosen, in words."""
     if not selection.agreement:
         return f"{selection.chosen.name}, {selection.how or 'given by the operator'}"
-    tried = ", ".join(f"{name} {share:.1%}" for name, share in selection.agreement.items())
+    tried = ", ".join(f"{name} {min(share, 1.0):.1%}" for name, share in selection.agreement.items())
     kept, best = selection.agreement.get(selection.chosen.name, 0.0), max(selection.agreement.values())
     if kept >= best:
         equal = list(selection.agreement.values()).count(best) > 1
