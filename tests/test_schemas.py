@@ -146,7 +146,7 @@ def of_run(claimed: float) -> dict[str, Any]:
     ).as_json()
 
 
-def told(*words: str) -> dict[str, Any]:
+def as_json(*words: str) -> dict[str, Any]:
     done = CliRunner().invoke(app, [*words, "--json"])
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return json.loads(done.stdout)
@@ -156,13 +156,13 @@ def accounts(folder: Path) -> list[dict[str, Any]]:
     np.save(folder / "votes.npy", np.array([[20, 3, 2], [9, 8, 8], [25, 0, 0], [13, 12, 0]]))
     np.save(folder / "predictions.npy", np.array([[0, -1, 1, -1], [-1, 2, -1, -1], [-1, -1, -1, 0]]))
     return [
-        told("account", str(folder / ("predictions.npy" if "predictions" in words else "votes.npy")), *words)
+        as_json("account", str(folder / ("predictions.npy" if "predictions" in words else "votes.npy")), *words)
         for words in ACCOUNTS.values()
     ]
 
 
 def audits() -> list[dict[str, Any]]:
-    found = [told("audit", *words, "--samples", "500") for words in AUDITS.values()]
+    found = [as_json("audit", *words, "--samples", "500") for words in AUDITS.values()]
     return [*found, of_run(1.0), of_run(float("inf"))]
 
 

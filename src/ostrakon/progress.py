@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 Report = Callable[[int, int], None]
 T = TypeVar("T")
+V = TypeVar("V")
 _MANY = 64
 _SHORT = 1.0
 """Seconds of work that need no bar."""
@@ -22,34 +23,28 @@ _around: ContextVar[Report | None] = ContextVar("around", default=None)
 _bars: ContextVar[Progress | None] = ContextVar("bars", default=None)
 
 
-@contextlib.contextmanager
-def showing(progress: bool) -> Generator[None]:
+def showing(progress: bool) -> contextlib.AbstractContextManager[None]:
     """Whether what is deep inside of a run, encoders and the choice of a student, shows its progress (`working`)."""
-    before = _shown.set(progress)
-    try:
-        yield
-    finally:
-        _shown.reset(before)
+    return _within(_shown, progress)
 
 
-@contextlib.contextmanager
-def in_phase(phase: str) -> Generator[None]:
+def in_phase(phase: str) -> contextlib.AbstractContextManager[None]:
     """What the labels of `working` and `tracked` add in brackets, such as "private rows"."""
-    before = _phase.set(f" ({phase})")
-    try:
-        yield
-    finally:
-        _phase.reset(before)
+    return _within(_phase, f" ({phase})")
+
+
+def counted_in(report: Report) -> contextlib.AbstractContextManager[None]:
+    """What `working` and `tracked` count inside goes to `report`: they are parts of one count, which goes on."""
+    return _within(_around, report)
 
 
 @contextlib.contextmanager
-def counted_in(report: Report) -> Generator[None]:
-    """What `working` and `tracked` count inside goes to `report`: they are parts of one count, which goes on."""
-    before = _around.set(report)
+def _within(variable: ContextVar[V], value: V) -> Generator[None]:
+    before = variable.set(value)
     try:
         yield
     finally:
-        _around.reset(before)
+        variable.reset(before)
 
 
 @contextlib.contextmanager

@@ -252,8 +252,8 @@ def test_other_threads_and_rehearsals_that_end_later_leave_warnings_as_they_were
     ended.set()
     other.join()
     assert warnings.filters == before
-    warnings.warn("still heard", stacklevel=1)
-    assert [str(one.message) for one in recwarn] == ["still heard"]
+    warnings.warn("still shown", stacklevel=1)
+    assert [str(one.message) for one in recwarn] == ["still shown"]
 
 
 def test_too_few_rows_or_repetitions_are_refused():
