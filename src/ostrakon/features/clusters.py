@@ -1,8 +1,14 @@
-"""Clusters of more points than fit in memory as a matrix of distances: Lloyd's algorithm and medoids, in blocks."""
+"""Clusters of more points than fit in memory as a matrix of distances: Lloyd's algorithm and medoids, in blocks.
+
+Blocks are worked on by all cores, and what they give is put together in their order: cores change no bit of it.
+"""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
@@ -25,28 +31,27 @@ def _silent(share: float) -> None:
 
 
 def spread(
-    points: FloatArray, fixed: FloatArray, more: int, rng: np.random.Generator, *, advance: Advance = _silent
+    points: FloatArray,
+    fixed: FloatArray,
+    more: int,
+    rng: np.random.Generator,
+    *,
+    known: Callable[[], FloatArray] | None = None,
+    advance: Advance = _silent,
 ) -> FloatArray:
     """`more` different points, far from each other and from the `fixed` ones: the initial centres of clusters.
 
     Each is the best of a few points, drawn in proportion to their squared distance from the points before it (greedy
-    k-means++, Arthur and Vassilvitskii 2007): the one with the smallest remaining sum of squared distances. advance:
-    receives the share of the work that is done.
+    k-means++, Arthur and Vassilvitskii 2007): the one with the smallest remaining sum of squared distances. known: gives
+    `all_distances` of the points. advance: receives the share of the work that is done.
     """
-    squares, turned = np.square(points).sum(axis=1), np.ascontiguousarray(points.T)
-
-    def distances(centres: FloatArray) -> FloatArray:
-        away = (-2 * centres) @ turned
-        away += squares
-        away += np.square(centres).sum(axis=1)[:, None]
-        return np.maximum(away, 0, out=away)
-
+    distances = _distances_to(points)
     least = np.full(len(points), np.inf, np.float32)
     for at in range(0, len(fixed), _FIXED):
         np.minimum(least, distances(fixed[at : at + _FIXED]).min(axis=0), out=least)
     tries = 2 + int(np.log(len(fixed) + more))
     # Of few points all distances at once take less time than those of every draw.
-    known = distances(points) if len(points) <= min(_ALL, 26 * more) else None
+    every = known() if known is not None and len(points) <= min(_ALL, 26 * more) else None
     chosen = np.empty(more, np.int64)
     for index in range(more):
         # If all are equal, or there is no point yet, all are equally likely.
@@ -55,11 +60,29 @@ def spread(
             drawn = rng.integers(len(points), size=tries)
         else:
             drawn = np.searchsorted(weights, rng.random(tries) * weights[-1], side="right").clip(max=len(points) - 1)
-        away = np.minimum(distances(points[drawn]) if known is None else known[drawn], least)
+        away = np.minimum(distances(points[drawn]) if every is None else every[drawn], least)
         best = int(away.sum(axis=1, dtype=np.float64).argmin())
         chosen[index], least = drawn[best], away[best]
         advance((index + 1) / more)
     return points[chosen]
+
+
+def all_distances(points: FloatArray) -> FloatArray:
+    """The squared distances of all points from each other, (rows, rows)."""
+    return _distances_to(points)(points)
+
+
+def _distances_to(points: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """A function that gives the squared distances of its rows from the points, (rows, points)."""
+    squares, turned = np.square(points).sum(axis=1), np.ascontiguousarray(points.T)
+
+    def distances(rows: FloatArray) -> FloatArray:
+        away = (-2 * rows) @ turned
+        away += squares
+        away += np.square(rows).sum(axis=1)[:, None]
+        return np.maximum(away, 0, out=away)
+
+    return distances
 
 
 def settled(
@@ -71,28 +94,58 @@ def settled(
     points does not move, either. It ends early when no centre moves. advance: as of `spread`,
     after every block of a round.
     """
-    members, together = np.zeros(len(centres), np.int64), len(fixed) + len(centres)
+    together = len(fixed) + len(centres)
     # The fixed centres are compared once, because neither they nor the points move.
-    taken = np.full(len(points), -np.inf, np.float32)
+    taken, members = np.full(len(points), -np.inf, np.float32), np.zeros(len(centres), np.int64)
     if len(fixed):
-        taken = np.concatenate([near.max(axis=1) for _, near in _near(points, fixed, together)])
+        near_fixed = _nearness(fixed)
+        taken = np.concatenate(list(_each(lambda _, block: near_fixed(block).max(axis=1), points, together)))
+    own, value = np.zeros(len(points), np.int64), np.empty(len(points), np.float32)
+    moved = np.ones(len(centres), bool)
     for done in range(rounds):
-        sums, rows = np.zeros(centres.shape), 0
-        members[:] = 0
-        for block, near in _near(points, centres, together):
-            own = near.argmax(axis=1)
-            here = np.flatnonzero(near[np.arange(len(block)), own] > taken[rows : rows + len(block)])
-            ones = np.ones(len(here), np.float32)
-            shape = (len(centres), len(block))
-            sums += csr_array((ones, (own[here], here)), shape=shape) @ block
-            members += np.bincount(own[here], minlength=len(centres))
-            rows += len(block)
+        sums, members, rows = np.zeros(centres.shape), np.zeros(len(centres), np.int64), 0
+        for added, joined, some in _each(_joining(centres, moved, own, value, taken), points, together):
+            sums += added
+            members += joined
+            rows += some
             advance((done + rows / len(points)) / rounds)
-        moved = np.where(members[:, None] > 0, sums / np.maximum(members, 1)[:, None], centres).astype(np.float32)
-        if np.allclose(moved, centres):
-            break
-        centres = moved
+        before = centres
+        centres = np.where(members[:, None] > 0, sums / np.maximum(members, 1)[:, None], before).astype(np.float32)
+        moved = (centres != before).any(axis=1)
+        if np.allclose(centres, before):
+            return before, members
     return centres, members
+
+
+def _joining(
+    centres: FloatArray, moved: NDArray[np.bool_], own: IntArray, value: FloatArray, taken: FloatArray
+) -> Callable[[int, FloatArray], tuple[Any, IntArray, int]]:
+    """Of a block: the sums of the points of every centre, their numbers, and the size of the block.
+
+    moved: the centres that moved since `own`, the centre of each point, and `value`, how near it is, were written; both
+    are written again. taken: how near every point is to a centre that does not move.
+    """
+    nearness, which = _nearness(centres), np.flatnonzero(moved)
+    nearness_of_moved = _nearness(centres[which])
+
+    def joining(at: int, block: FloatArray) -> tuple[Any, IntArray, int]:
+        mine, best = own[at : at + len(block)], value[at : at + len(block)]
+        lost = np.arange(len(block))
+        if 2 * len(which) < len(centres):
+            # A point whose centre stayed where it was may leave it for one that moved, and for no other.
+            lost = np.flatnonzero(moved[mine])
+            near = nearness_of_moved(block)
+            first, nearest = near.argmax(axis=1), near.max(axis=1)
+            better = (nearest > best) | ((nearest == best) & (which[first] < mine))
+            mine[better], best[better] = which[first[better]], nearest[better]
+        near = nearness(block[lost])
+        mine[lost] = near.argmax(axis=1)
+        best[lost] = near[np.arange(len(lost)), mine[lost]]
+        here = np.flatnonzero(best > taken[at : at + len(block)])
+        chosen = csr_array((np.ones(len(here), np.float32), (mine[here], here)), shape=(len(centres), len(block)))
+        return chosen @ block, np.bincount(mine[here], minlength=len(centres)), len(block)
+
+    return joining
 
 
 def medoids(points: FloatArray, centres: FloatArray, *, members: IntArray, without: IntArray) -> list[int]:
@@ -122,25 +175,40 @@ def medoids(points: FloatArray, centres: FloatArray, *, members: IntArray, witho
 
 def _nearest_of(points: FloatArray, centres: FloatArray, taken: NDArray[np.bool_]) -> IntArray:
     """The nearest point to each centre, (centres,), that is not taken; a tie goes to the first."""
-    best, position, at = np.full(len(centres), -np.inf, np.float32), np.full(len(centres), -1), 0
-    for block, near in _near(points, centres, len(centres)):
+    nearness = _nearness(centres)
+
+    def nearest(at: int, block: FloatArray) -> tuple[FloatArray, IntArray]:
+        near = nearness(block)
         near -= np.square(block).sum(axis=1, keepdims=True) / 2
         near[taken[at : at + len(block)]] = -np.inf
-        nearest = near.argmax(axis=0)
-        value = near[nearest, np.arange(len(centres))]
+        first = near.argmax(axis=0)
+        return near[first, np.arange(len(centres))], at + first
+
+    best, position = np.full(len(centres), -np.inf, np.float32), np.full(len(centres), -1)
+    for value, place in _each(nearest, points, len(centres)):
         better = value > best
-        best[better], position[better] = value[better], at + nearest[better]
-        at += len(block)
+        best[better], position[better] = value[better], place[better]
     return position
 
 
-def _near(points: FloatArray, centres: FloatArray, together: int) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """(points, their similarity to every centre: larger is nearer), in blocks whose size depends on `together`."""
-    turned = np.ascontiguousarray(centres.T)
-    half = np.square(centres).sum(axis=1) / 2
-    some = max(1, _CELLS // max(1, together))
-    for at in range(0, len(points), some):
-        block = points[at : at + some]
-        near = block @ turned
+def _nearness(centres: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """A function that gives the similarity of its rows to every centre, (rows, centres): larger is nearer."""
+    turned, half = np.ascontiguousarray(centres.T), np.square(centres).sum(axis=1) / 2
+
+    def nearness(rows: FloatArray) -> FloatArray:
+        near = rows @ turned
         near -= half
-        yield block, near
+        return near
+
+    return nearness
+
+
+def _each(work: Callable[[int, FloatArray], Any], points: FloatArray, together: int) -> Iterator[Any]:
+    """`work` of the place of a block and its points, for all blocks in order; their size depends on `together`."""
+    some = max(1, _CELLS // max(1, together))
+    places = range(0, len(points), some)
+    if len(places) < 2:
+        yield from (work(at, points) for at in places)
+        return
+    with ThreadPoolExecutor(effective_n_jobs(-1)) as cores:
+        yield from cores.map(lambda at: work(at, points[at : at + some]), places)

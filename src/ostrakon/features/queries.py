@@ -1,13 +1,14 @@
 """The public examples on which the teachers vote. Chosen on public data alone, so the choice costs no privacy."""
 
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from ostrakon.features.clusters import Advance, medoids, settled, spread
+from ostrakon.features.clusters import Advance, all_distances, medoids, settled, spread
 from ostrakon.progress import working
 from ostrakon.validation import InvalidInput, whole
 
@@ -112,6 +113,7 @@ def representatives(features: ArrayLike, budget: int, *, random_state: int | Non
     """
     points = _points(features)
     budget = whole("budget", budget, at_least=1, at_most=len(points))
+    known = cache(partial(all_distances, points))
     seeds = np.random.SeedSequence(random_state)
     chosen, size = list[int](), FIRST_STAGE
     # The number of threads changes the rounding of sums, and on a busy machine threads wait for each other.
@@ -121,7 +123,7 @@ def representatives(features: ArrayLike, budget: int, *, random_state: int | Non
             more = min(size, len(points)) - len(chosen)
             # The seed of a stage depends on its size alone, never on the budget: lists must be prefixes of each other.
             seed = int(seeds.spawn(1)[0].generate_state(1)[0] >> 1)
-            stage = _stage if size <= LAST_STAGE else _at_random
+            stage = partial(_stage, known=known) if size <= LAST_STAGE else _at_random
             before = len(chosen)
 
             def advance(share: float, before: int = before, more: int = more) -> None:
@@ -132,15 +134,24 @@ def representatives(features: ArrayLike, budget: int, *, random_state: int | Non
     return np.array(chosen[:budget], np.int64)
 
 
-def _stage(points: FloatArray, fixed: IntArray, more: int, seed: int, advance: Advance) -> list[int]:
-    """`more` medoids of new clusters, given the clusters around the `fixed` examples. advance: as of `settled`."""
+def _stage(
+    points: FloatArray,
+    fixed: IntArray,
+    more: int,
+    seed: int,
+    advance: Advance,
+    *,
+    known: Callable[[], FloatArray],
+) -> list[int]:
+    """`more` medoids of new clusters, given the clusters around the `fixed` examples. known, advance: as of `spread`."""
     total = len(fixed) + more
     if total >= len(points):
         return [int(i) for i in np.setdiff1d(np.arange(len(points)), fixed)]
     rng = np.random.default_rng(seed)
     some = rng.choice(len(points), min(len(points), max(FEWEST, PER_CLUSTER * total)), replace=False)
     sample = points[np.sort(some)]
-    centres = spread(sample, points[fixed], more, rng, advance=lambda share: advance(share / 5))
+    every = known if len(sample) == len(points) else None
+    centres = spread(sample, points[fixed], more, rng, known=every, advance=lambda share: advance(share / 5))
     if len(sample) < len(points):
         centres, _ = settled(
             sample, points[fixed], centres, rounds=ROUNDS, advance=lambda share: advance(1 / 5 + share * 2 / 5)
