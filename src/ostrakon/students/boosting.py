@@ -39,12 +39,15 @@ class Boosting(HistGradientBoostingClassifier):
         return self
 
     def _bin_data(self, X: NDArray[Any], *weights: Any, **how: Any) -> Any:
-        # A few different values decide where steps end; scikit-learn sorts every row of every feature.
+        # Steps end between a few different values; scikit-learn sorts every row of every feature to find them.
         if not how["is_training_data"]:
             return super()._bin_data(X, *weights, **how)
-        values = [np.unique(column) for column in X.T]
-        self._bin_mapper.fit(np.column_stack([np.resize(column, max(map(len, values))) for column in values]))
-        return self._bin_mapper.transform(X)
+        values, mapper = [np.unique(column[~np.isnan(column)]) for column in X.T], self._bin_mapper
+        mapper.bin_thresholds_ = [(each[1:] + each[:-1]) / 2 for each in values]
+        mapper.n_bins_non_missing_ = np.array([max(1, len(each)) for each in values], np.uint32)
+        mapper.is_categorical_ = np.zeros(len(values), np.uint8)
+        mapper.missing_values_bin_idx_ = mapper.n_bins - 1
+        return mapper.transform(X)
 
     def _encode_y(self, y: Any) -> Any:
         # The loss of two classes takes any target from 0 to 1; only scikit-learn's encoding of labels does not.

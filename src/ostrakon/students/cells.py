@@ -12,10 +12,14 @@ _UNSURE = 0.5
 
 def cell_of(features: NDArray[np.float32], centres: NDArray[np.float32]) -> IntArray:
     """The nearest centre of every row, (rows,); a tie goes to the earlier one."""
-    squares = np.square(centres).sum(axis=1)
-    return np.concatenate(
-        [(squares - 2 * features[at : at + 4096] @ centres.T).argmin(axis=1) for at in range(0, len(features), 4096)]
-    )
+    squares, turned = np.square(centres).sum(axis=1), np.ascontiguousarray(-2 * centres.T)
+
+    def nearest(rows: NDArray[np.float32]) -> IntArray:
+        away = rows @ turned
+        away += squares
+        return away.argmin(axis=1)
+
+    return np.concatenate([nearest(features[at : at + 512]) for at in range(0, len(features), 512)])
 
 
 def cell_means(features: NDArray[np.floating], own: IntArray, centres: NDArray[np.floating]) -> FloatArray:
