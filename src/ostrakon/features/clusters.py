@@ -42,8 +42,8 @@ def spread(
     """`more` different points, far from each other and from the `fixed` ones: the initial centres of clusters.
 
     Each is the best of a few points, drawn in proportion to their squared distance from the points before it (greedy
-    k-means++, Arthur and Vassilvitskii 2007): the one with the smallest remaining sum of squared distances. known: gives
-    `all_distances` of the points. advance: receives the share of the work that is done.
+    k-means++, Arthur and Vassilvitskii 2007): the one with the smallest remaining sum of squared distances. known:
+    gives `all_distances` of the points. advance: receives the share of the work that is done.
     """
     distances = _distances_to(points)
     least = np.full(len(points), np.inf, np.float32)

@@ -143,7 +143,7 @@ def _stage(
     *,
     known: Callable[[], FloatArray],
 ) -> list[int]:
-    """`more` medoids of new clusters, given the clusters around the `fixed` examples. known, advance: as of `spread`."""
+    """`more` medoids of new clusters, given clusters around the `fixed` examples. known, advance: as of `spread`."""
     total = len(fixed) + more
     if total >= len(points):
         return [int(i) for i in np.setdiff1d(np.arange(len(points)), fixed)]
