@@ -207,8 +207,9 @@ def _each(work: Callable[[int, FloatArray], Any], points: FloatArray, together: 
     """`work` of the place of a block and its points, for all blocks in order; their size depends on `together`."""
     some = max(1, _CELLS // max(1, together))
     places = range(0, len(points), some)
+    blocks = [points[at : at + some] for at in places]
     if len(places) < 2:
-        yield from (work(at, points) for at in places)
+        yield from map(work, places, blocks)
         return
     with ThreadPoolExecutor(effective_n_jobs(-1)) as cores:
-        yield from cores.map(lambda at: work(at, points[at : at + some]), places)
+        yield from cores.map(work, places, blocks)
