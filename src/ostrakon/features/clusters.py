@@ -51,7 +51,7 @@ def spread(
         np.minimum(least, distances(fixed[at : at + _FIXED]).min(axis=0), out=least)
     tries = 2 + int(np.log(len(fixed) + more))
     # Of few points all distances at once take less time than those of every draw.
-    every = known() if known is not None and len(points) <= min(_ALL, 26 * more) else None
+    of_all = known() if known is not None and len(points) <= min(_ALL, 26 * more) else None
     chosen = np.empty(more, np.int64)
     for index in range(more):
         # If all are equal, or there is no point yet, all are equally likely.
@@ -60,7 +60,7 @@ def spread(
             drawn = rng.integers(len(points), size=tries)
         else:
             drawn = np.searchsorted(weights, rng.random(tries) * weights[-1], side="right").clip(max=len(points) - 1)
-        away = np.minimum(distances(points[drawn]) if every is None else every[drawn], least)
+        away = np.minimum(distances(points[drawn]) if of_all is None else of_all[drawn], least)
         best = int(away.sum(axis=1, dtype=np.float64).argmin())
         chosen[index], least = drawn[best], away[best]
         advance((index + 1) / more)
@@ -99,12 +99,12 @@ def settled(
     taken, members = np.full(len(points), -np.inf, np.float32), np.zeros(len(centres), np.int64)
     if len(fixed):
         near_fixed = _nearness(fixed)
-        taken = np.concatenate(list(_each(lambda _, block: near_fixed(block).max(axis=1), points, together)))
+        taken = np.concatenate(list(_in_blocks(lambda _, block: near_fixed(block).max(axis=1), points, together)))
     own, value = np.zeros(len(points), np.int64), np.empty(len(points), np.float32)
     moved = np.ones(len(centres), bool)
     for done in range(rounds):
         sums, members, rows = np.zeros(centres.shape), np.zeros(len(centres), np.int64), 0
-        for added, joined, some in _each(_joining(centres, moved, own, value, taken), points, together):
+        for added, joined, some in _in_blocks(_joining(centres, moved, own, value, taken), points, together):
             sums += added
             members += joined
             rows += some
@@ -185,9 +185,9 @@ def _nearest_of(points: FloatArray, centres: FloatArray, taken: NDArray[np.bool_
         return near[first, np.arange(len(centres))], at + first
 
     best, position = np.full(len(centres), -np.inf, np.float32), np.full(len(centres), -1)
-    for value, place in _each(nearest, points, len(centres)):
+    for value, row in _in_blocks(nearest, points, len(centres)):
         better = value > best
-        best[better], position[better] = value[better], place[better]
+        best[better], position[better] = value[better], row[better]
     return position
 
 
@@ -203,7 +203,7 @@ def _nearness(centres: FloatArray) -> Callable[[FloatArray], FloatArray]:
     return nearness
 
 
-def _each(work: Callable[[int, FloatArray], Any], points: FloatArray, together: int) -> Iterator[Any]:
+def _in_blocks(work: Callable[[int, FloatArray], Any], points: FloatArray, together: int) -> Iterator[Any]:
     """`work` of the place of a block and its points, for all blocks in order; their size depends on `together`."""
     some = max(1, _CELLS // max(1, together))
     places = range(0, len(points), some)

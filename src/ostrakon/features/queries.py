@@ -150,8 +150,8 @@ def _stage(
     rng = np.random.default_rng(seed)
     some = rng.choice(len(points), min(len(points), max(FEWEST, PER_CLUSTER * total)), replace=False)
     sample = points[np.sort(some)]
-    every = known if len(sample) == len(points) else None
-    centres = spread(sample, points[fixed], more, rng, known=every, advance=lambda share: advance(share / 5))
+    of_all = known if len(sample) == len(points) else None
+    centres = spread(sample, points[fixed], more, rng, known=of_all, advance=lambda share: advance(share / 5))
     if len(sample) < len(points):
         centres, _ = settled(
             sample, points[fixed], centres, rounds=ROUNDS, advance=lambda share: advance(1 / 5 + share * 2 / 5)

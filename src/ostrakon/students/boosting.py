@@ -43,8 +43,8 @@ class Boosting(HistGradientBoostingClassifier):
         if not how["is_training_data"]:
             return super()._bin_data(X, *weights, **how)
         values, mapper = [np.unique(column[~np.isnan(column)]) for column in X.T], self._bin_mapper
-        mapper.bin_thresholds_ = [(each[1:] + each[:-1]) / 2 for each in values]
-        mapper.n_bins_non_missing_ = np.array([max(1, len(each)) for each in values], np.uint32)
+        mapper.bin_thresholds_ = [(column[1:] + column[:-1]) / 2 for column in values]
+        mapper.n_bins_non_missing_ = np.array([max(1, len(column)) for column in values], np.uint32)
         mapper.is_categorical_ = np.zeros(len(values), np.uint8)
         mapper.missing_values_bin_idx_ = mapper.n_bins - 1
         return mapper.transform(X)
