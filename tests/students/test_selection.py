@@ -1,5 +1,9 @@
 """The student is chosen on released answers that were held out from the candidates."""
 
+import signal
+import threading
+import time
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +11,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from ostrakon.estimators.choices import make_student
@@ -199,6 +204,41 @@ def test_students_that_learn_at_the_same_time_say_what_they_say_one_after_the_ot
     assert several.agreement == one.agreement
     assert several.likely.tobytes() == one.likely.tobytes()
     assert several.student.predict_proba(NEW).tobytes() == one.student.predict_proba(NEW).tobytes()
+
+
+class Noisy(DummyClassifier):
+    """Warns of the same thing in every fit, and stops early."""
+
+    def fit(self, X, y, sample_weight=None):
+        warnings.warn("odd rows", UserWarning, stacklevel=1)
+        warnings.warn("not converged", ConvergenceWarning, stacklevel=1)
+        return super().fit(X, y, sample_weight)
+
+
+def test_what_students_warn_of_is_shown_once_when_all_are_tried(recwarn):
+    pair = [Candidate(name=name, student=on_counts(Noisy(strategy="prior"))) for name in ("a", "b")]
+    select(pair, PUBLIC, PUBLIC, noisy(crossed))
+    assert [str(one.message) for one in recwarn if one.category is UserWarning] == ["odd rows"]
+    assert not [one for one in recwarn if one.category is ConvergenceWarning]
+
+
+class Slow(DummyClassifier):
+    def fit(self, X, y, sample_weight=None):
+        time.sleep(3)
+        return super().fit(X, y, sample_weight)
+
+
+def test_an_interrupt_does_not_wait_for_students_that_learn(recwarn):
+    pair = [Candidate(name=name, student=on_counts(Slow(strategy="prior"))) for name in ("a", "b")]
+    threading.Timer(0.5, signal.pthread_kill, [threading.get_ident(), signal.SIGINT]).start()
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        select(pair, PUBLIC, PUBLIC, noisy(crossed))
+    assert time.monotonic() - begun < 2
+    # A fit that ends later leaves warnings as they are shown.
+    time.sleep(3)
+    warnings.warn("still shown", stacklevel=1)
+    assert "still shown" in [str(one.message) for one in recwarn]
 
 
 def test_one_candidate_is_taught_and_not_tried():

@@ -1,5 +1,6 @@
 """The command line's root: one Typer app, one way to fail."""
 
+import atexit
 import contextlib
 import errno
 import gc
@@ -8,6 +9,7 @@ import io
 import os
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, NoReturn
@@ -116,6 +118,9 @@ def main() -> None:
     """Run the command line: invalid input and a lack of memory become one sentence and exit status 2."""
     # What is imported lives until the end: to look for garbage in it takes a tenth of the seconds of importing it.
     gc.set_threshold(100_000)
+    # Last of all, since first registered: to free everything takes seconds beside threads that still learn.
+    interrupted = threading.Event()
+    atexit.register(lambda: interrupted.is_set() and (sys.stdout.flush(), os._exit(130)))
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A label that the terminal's encoding lacks must not end a run.
         sys.stdout.reconfigure(errors="replace")
@@ -132,6 +137,7 @@ def main() -> None:
         if isinstance(stop, SystemExit) and stop.code != 130:
             raise
         errors.print("Interrupted: finished work is kept, and the same command continues from there.")
+        interrupted.set()
         sys.exit(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -6,7 +6,6 @@ import dataclasses
 import math
 import threading
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import Plan
 from ostrakon.progress import Report, in_phase, reporting, showing
 from ostrakon.run.stages.features import View, view_of
-from ostrakon.students.selection import Selection
+from ostrakon.students.selection import Selection, warned_after
 from ostrakon.teachers.parallel import spread
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import IntArray
@@ -206,7 +205,7 @@ def rehearse(
         _ONE_AT_A_TIME,
         reporting(progress, label="Simulating", total=total) as report,
         threadpool_limits(1),
-        warnings.catch_warnings(record=True) if threads else nullcontext(),
+        warned_after() if threads else nullcontext(),
     ):
         report(0, total)
         # Students are chosen in the first repetition; the others need them, and each other not.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
+from multiprocessing.pool import AsyncResult, ThreadPool
 from typing import Any
 
 import numpy as np
@@ -184,7 +184,7 @@ def select(
     if parts and agreement[best] < 1 / released.counts.shape[1]:
         chosen = next((candidate for candidate in able if candidate.fallback), chosen)
     done, rows = trials.first if chosen is candidates[0] else None, X if chosen.takes_rows else features
-    student = taught(chosen, chosen.student, rows, released) if done is None else done.result()
+    student = taught(chosen, chosen.student, rows, released) if done is None else done.get()
     held = _held(released, parts, said[chosen.name], len(candidates)) if parts else None
     likely = trials.beliefs.get(chosen.name) if parts else None
     return Selection(
@@ -212,7 +212,7 @@ class _Trials:
     said: dict[str, list[IntArray]]
     beliefs: dict[str, FloatArray]
     refused: ValueError | None
-    first: Future[Any] | None = None
+    first: AsyncResult[Any] | None = None
 
 
 def _tried(
@@ -243,16 +243,18 @@ def _tried(
     with (
         working("Trying students", fits) as report,
         _threads().limit(limits=1) if together else nullcontext(),
-        warnings.catch_warnings(record=True) if together else nullcontext(),
-        ThreadPoolExecutor(effective_n_jobs(-1)) as threads,
+        warned_after() if together else nullcontext(),
+        # Its threads are daemons: whoever interrupts need not wait for their fits.
+        ThreadPool(effective_n_jobs(-1)) if together else nullcontext() as threads,
     ):
-        first = threads.submit(taught, candidates[0], candidates[0].student, features, released) if together else None
+        of_first = candidates[0], candidates[0].student, features, released
+        first = None if threads is None else threads.apply_async(taught, of_first)
         for raced, some in enumerate((parts[:RACED], parts[RACED:])):
             if raced and some:
                 running = _ahead(running, candidates, released, parts, said)
             held = [_HeldOutPart.of(part, released, features, cells) for part in some]
             asked = [(candidate, part) for part in held for candidate in running]
-            outcomes = (threads.map if together else map)(outcome, [one for one in asked if not one[0].mean_of])
+            outcomes = (map if threads is None else threads.imap)(outcome, [one for one in asked if not one[0].mean_of])
             for one in asked:
                 candidate, done = one[0], done + 1
                 result = outcome(one) if candidate.mean_of else next(outcomes)
@@ -267,6 +269,8 @@ def _tried(
                     return _Trials(said={}, beliefs={}, refused=refused)
                 running.remove(candidate)
                 del said[candidate.name]
+        if first is not None:
+            first.wait()
         report(fits, fits)
     finished = {candidate.name for candidate in running}
     return _Trials(
@@ -452,6 +456,29 @@ class _HeldOutPart:
 def _threads() -> ThreadpoolController:
     # To look for libraries takes longer than a small fit; scikit-learn's are loaded by now.
     return ThreadpoolController()
+
+
+@contextmanager
+def warned_after() -> Generator[None]:
+    """Warnings of threads, each once when the threads are done; those of students that stop early are left out."""
+    given, show, over = dict[tuple[str, str], Any](), warnings.showwarning, False
+
+    def keep(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any) -> None:
+        if over:
+            # Threads restore what they saw when they began: a fit that was interrupted, this function.
+            show(message, category, filename, lineno, *more)
+        # Threads reset each other's filters.
+        elif not issubclass(category, ConvergenceWarning):
+            given[category.__name__, str(message)] = message, category, filename, lineno
+
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = keep
+            yield
+    finally:
+        over = True
+    for one in given.values():
+        warnings.warn_explicit(*one)
 
 
 @contextmanager
