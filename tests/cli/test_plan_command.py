@@ -1,6 +1,7 @@
 """`ostrakon plan` and `train --dry-run` as a user meets them."""
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -69,12 +70,13 @@ def test_epsilons_stand_in_a_row_and_the_json_is_that_of_the_library(planned, tm
 
 
 def test_the_table_says_what_is_refused_in_full_and_what_it_rests_on(planned, tmp_path):
-    code, out, _ = planned("--epsilons", 0.01, "--epsilons", 2, "--rehearse", "none")
+    code, out, _ = planned("--epsilons", "0.01,2", "--rehearse", "none")
     words = " ".join(out.split())
     assert code == 0
     assert "Refused, bounded-gnmax at epsilon 0.01: " in words
     assert "600 private records, 200 public rows, 2 classes, delta 1e-05" in words
     assert "No accuracy is forecast: none was asked for." in words
+    assert "votes / noise: the votes on a query, divided by the standard deviation of their noise." in words
     assert "whether this record was used or another one in its place" in words
     assert list(tmp_path.iterdir()) == []
 
@@ -124,9 +126,11 @@ def test_what_no_mechanism_takes_is_refused(planned):
 def test_the_rehearsal_follows_the_table_and_says_how_far_it_is(planned):
     code, out, _ = planned("--epsilons", 2, "--student", "logistic", "--repetitions", 2)
     assert code == 0
-    order = [out.index(told) for told in ("attacker: 50% to", "Simulated 1 of 2", "Simulated 2 of 2", "one run in 95%")]
+    order = [out.index(told) for told in ("attacker right", "Simulated 1 of 2", "Simulated 2 of 2", "one run in 95%")]
     assert order == sorted(order)
-    assert "For comparison: always the most frequent class" in " ".join(out.split())
+    words = " ".join(out.split())
+    assert "2 simulations say little about how runs differ, so the intervals are wide; 5 say more." in words
+    assert "For comparison: always the most frequent class" in words
 
 
 def test_without_labels_classes_are_asked_for_and_worlds_are_simulated(planned):
@@ -146,6 +150,7 @@ def test_without_labels_classes_are_asked_for_and_worlds_are_simulated(planned):
     [
         ((0.5,), "--epsilons must be given as --epsilons, got 0.5 on its own."),
         (("--epsilons", -1), "--epsilons must be"),
+        (("--epsilons", 1, "2;4"), "--epsilons must be numbers, as --epsilons 0.5 1 2, got '1 2;4'."),
         (("--epsilons", 1, "--accuracy", 83), "--accuracy must"),
         (("--epsilons", 1, "--rehearse", "some"), "--rehearse must be one of per-record, all, none, got 'some'."),
         (("--epsilons", 1, "--repetitions", 1), "--repetitions must"),
@@ -237,10 +242,21 @@ def test_other_targets_of_a_table_are_rehearsed(command, tables, tmp_path, targe
 def test_one_reason_is_said_once_for_all_epsilons(command, tables):
     given = ("--public", tables / "bare.csv", "--records", 5000, "--target", "age", "--range", "18,90")
     code, out, _ = command("plan", *given, "--mechanism", "gnmax", "--epsilons", 0.5, 1, 2)
-    assert code == 0
+    assert code == 2
     words = " ".join(out.split())
     assert words.count("Refused, gnmax at epsilon") == 1
     assert "Refused, gnmax at epsilon 0.5, 1, 2: mechanism must be quantity-gnmax if the target is a quantity" in words
+
+
+def test_refusals_of_trained_teachers_are_one_sentence_and_alone_they_are_an_error(planned):
+    asked = ("--mechanism", "confident-gnmax", "--epsilons", 0.1, 0.5, "--rehearse", "none")
+    code, out, _ = planned(*asked)
+    words = " ".join(out.split())
+    told = r"Refused, confident-gnmax at epsilon 0\.1, 0\.5: epsilon must be at least [\d.]+ for 40 queries of 5 teachers; "
+    assert (code, len(re.findall(told + "fewer queries or more teachers need less", words))) == (0, 1)
+    assert "moment-gnmax" not in words
+    code, out, _ = planned("--epsilons", 0.0001)
+    assert (code, "No accuracy is forecast: every plan is refused." in out) == (2, True)
 
 
 def test_a_range_is_not_for_labels_or_classes(command, tables):

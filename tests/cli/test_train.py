@@ -103,7 +103,7 @@ def test_an_epsilon_is_kept(command, tmp_path):
 def test_an_epsilon_out_of_reach_is_refused_before_anything_is_trained(command, tmp_path):
     code, _, err = command("--teachers", "20", "--epsilon", "0.05", "--queries", "150", fast=False)
     assert code == 2
-    assert "nearest reachable settings" in err
+    assert "must be at least" in err
     assert not (tmp_path / "run" / "private" / "teachers").exists()
 
 

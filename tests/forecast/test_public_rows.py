@@ -83,8 +83,13 @@ def test_a_table_is_read_as_a_run_would_read_it(tmp_path):
     table.drop(columns="y").to_csv(tmp_path / "bare.csv", index=False)
     bare = read_public(tmp_path / "bare.csv", target="y", classes=["a", "b", "c"])
     assert (list(bare.X.columns), len(bare.labelled), bare.classes) == (["age", "colour"], 0, ("a", "b", "c"))
-    with pytest.raises(InvalidInput, match="has no labels in the public data; name all classes"):
+    with pytest.raises(InvalidInput, match=r"'y' is not in .*bare.csv\. If the public rows have no labels, name all classes"):
         read_public(tmp_path / "bare.csv", target="y")
+    with pytest.raises(InvalidInput, match="'colours' is not in .* Did you mean 'colour'"):
+        read_public(tmp_path / "public.csv", target="colours")
+    several = Labels(names=("age", "tall"))
+    with pytest.raises(InvalidInput, match="'tall' is not in"):
+        read_public(tmp_path / "public.csv", target="age,tall", read_by=several)
     with pytest.raises(InvalidInput, match="--target must be given"):
         read_public(tmp_path / "bare.csv")
     with pytest.raises(InvalidInput, match="There is no file"):

@@ -172,7 +172,7 @@ def test_it_is_said_what_was_given_and_what_was_not():
 
 @pytest.mark.slow
 def test_an_epsilon_out_of_reach_is_refused_with_what_is_in_reach():
-    with pytest.raises(InvalidInput, match=r"nearest reachable settings are .* or more teachers"):
+    with pytest.raises(InvalidInput, match=r"epsilon must be at least .*; fewer queries or more teachers need less\."):
         make_plan(Options(epsilon=0.01, queries=1000, teachers=50), **SIZES)
 
 

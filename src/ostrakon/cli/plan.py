@@ -28,9 +28,12 @@ _ASKED = (
 
 
 Epsilons = Annotated[
-    list[float] | None, typer.Option(help=r"One or several: --epsilons 0.5 1 2. \[default: 0.1 0.5 1 2 4]")
+    list[str] | None, typer.Option(help=r"One or several: --epsilons 0.5 1 2, or 0.5,1,2. \[default: 0.1 0.5 1 2 4]")
 ]
-Targets = Annotated[str | None, typer.Option(help="The column to predict (of tables), or columns of 0 and 1, as a,b.")]
+Targets = Annotated[
+    str | None,
+    typer.Option(help="The column to predict (of tables; folders name labels), or columns of 0 and 1, as a,b."),
+]
 Classes = Annotated[
     str | None, typer.Option(help="All labels, as a,b,c, where PUBLIC does not tell them (a;b;c: several in a cell).")
 ]
@@ -44,7 +47,7 @@ Mechanisms = Annotated[
 @with_options(options={name: options_of(Options)[name] for name in _ASKED}, parameters=mechanism_parameters())
 def plan(
     *,
-    more: Annotated[list[float] | None, typer.Argument(help="More epsilons.", hidden=True)] = None,
+    more: Annotated[list[str] | None, typer.Argument(help="More epsilons.", hidden=True)] = None,
     public: Annotated[Path, typer.Option(help="Public table, images or texts; with labels, runs are rehearsed on it.")],
     records: Annotated[int, typer.Option(help="How many private records there will be; with --by, users.")],
     target: Targets = None,
@@ -64,13 +67,17 @@ def plan(
     options: dict[str, object],
     parameters: dict[str, object],
 ) -> None:
-    """What would an epsilon buy? Queries, noise, cost and the accuracy forecast, before anything private is read."""
+    """What would an epsilon buy? Queries, noise, cost and the accuracy forecast, before anything private is read.
+
+    Accuracy is forecast for students as of --objective accuracy. Without a plan at any epsilon, the exit status is 2.
+    """
     from ostrakon.features.text import reads_text
     from ostrakon.forecast.outlook import EPSILONS, outlook
     from ostrakon.forecast.public_rows import read_public
 
     if more and not epsilons:
-        raise InvalidInput(f"epsilons must be given as --epsilons, got {more[0]:g} on its own.")
+        raise InvalidInput(f"epsilons must be given as --epsilons, got {more[0]} on its own.")
+    asked = _numbers([*(epsilons or ()), *(more or ())])
     settled = Options.of({name: value for name, value in {**options, **parameters}.items() if value is not None})
     text = reads_text(settled.representation)
     shown = read_public(public, **_target(target, classes, range), by=by, text=text, drop=labels_in(drop) or ())
@@ -84,7 +91,7 @@ def plan(
         shown,
         settled,
         records=records,
-        epsilons=[*(epsilons or EPSILONS), *(more or [])],
+        epsilons=asked or EPSILONS,
         mechanisms=mechanism,
         unit="record" if by is None else "user",
         accuracy=accuracy,
@@ -94,6 +101,8 @@ def plan(
         settled=(lambda priced: None) if as_json else _show,
     )
     _show_forecast(result, out, as_json=as_json)
+    if all(offer.plan is None for offer in result.offers):
+        raise typer.Exit(2)
 
 
 def _target(target: str | None, classes: str | None, range: str | None) -> dict[str, Any]:
@@ -103,6 +112,14 @@ def _target(target: str | None, classes: str | None, range: str | None) -> dict[
     if labels is None:
         return {"target": target, "classes": labels_in(classes), "read_by": read_by}
     return {"target": target if classes is not None else ",".join(labels.names), "read_by": read_by}
+
+
+def _numbers(epsilons: list[str]) -> list[float]:
+    try:
+        return [float(part) for one in epsilons for part in one.split(",")]
+    except ValueError:
+        given = " ".join(epsilons)
+        raise InvalidInput(f"epsilons must be numbers, as --epsilons 0.5 1 2, got {given!r}.") from None
 
 
 def _show(priced: Outlook) -> None:

@@ -24,7 +24,7 @@ from ostrakon.features.rowwise import row_count
 from ostrakon.run.inputs.files import refuse_private_folder, require_target
 from ostrakon.run.inputs.images import rows_of
 from ostrakon.run.inputs.texts import open_texts, public_frame_of
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, did_you_mean
 from ostrakon.votes import IntArray
 
 FEWEST_TO_REHEARSE = 40
@@ -174,7 +174,8 @@ def read_public(
         texts = open_texts(path)
         rows, known = public_frame_of(texts), texts.labels
     else:
-        rows, known, target = _rows_of_table(path, target, by=by, text=text, drop=drop, read_by=read_by)
+        given: Any = {"by": by, "text": text, "drop": drop, "read_by": read_by}
+        rows, known, target = _rows_of_table(path, target, needed=classes is None and read_by is None, **given)
     if read_by is not None:
         return PublicRows.other(rows, known, read_by)
     named = None if known is None else [None if label is None else str(label) for label in known]
@@ -182,20 +183,32 @@ def read_public(
 
 
 def _rows_of_table(
-    path: Any, target: str | None, *, by: str | None, text: bool, drop: Sequence[str], read_by: Quantity | Labels | None
+    path: Any,
+    target: str | None,
+    *,
+    needed: bool,
+    by: str | None,
+    text: bool,
+    drop: Sequence[str],
+    read_by: Quantity | Labels | None,
 ) -> tuple[Any, Any, str]:
-    """(public rows, their labels or None, the name of the target)."""
+    """(public rows, their labels or None, the name of the target). needed: whether the target must be a column."""
     table = open_table(path)
     target = require_target(target)
     parts = label_columns(target, read_by)
     name = target if parts else _column(table, target, what="target column")
+    if needed and name not in table.columns:
+        raise InvalidInput(
+            f"The target column {name!r} is not in {path}.{did_you_mean(name, table.columns)} If the public rows have "
+            "no labels, name all classes with --classes, or give the --range of a quantity."
+        )
     owner = None if by is None else _column(table, by, what="column of users")
     dropped = dropped_columns(drop, table, kept=(name, owner, *parts))
     features = [column for column in table.columns if column not in (name, owner, *parts, *dropped)]
     if not features:
         raise InvalidInput(f"{path} has no column to learn from beside {name!r}.")
     frame = table.read(features)
-    if parts and all(part in table.columns for part in parts):
+    if parts and any(part in table.columns for part in parts):
         table = joined_columns(table, parts, name)
     known = list(table.labels(name)) if name in table.columns else None
     return Columns.of(frame, text=text).apply(frame), known, name

@@ -104,7 +104,9 @@ def make_plan(
     try:
         return trained_plan(choices)
     except InvalidInput as refused:
-        instead = _per_record_instead(options, images=images, embedded=embedded, **sizes)
+        # Who names a mechanism, as `ostrakon plan` does, knows it.
+        known = options.mechanism != AUTO
+        instead = "" if known else _per_record_instead(options, images=images, embedded=embedded, **sizes)
         raise InvalidInput(f"{refused}{instead}") from None
 
 
@@ -152,7 +154,8 @@ def _within_consent(options: Options, consent: Consent, *, other: bool) -> Optio
 def _per_record_instead(options: Options, **sizes: Any) -> str:
     """A sentence with what per-record teachers would need, after the refusal of trained ones; else nothing."""
     try:
-        plan = make_plan(Options(epsilon=options.epsilon, delta=options.delta), **sizes)
+        asked = Options(epsilon=options.epsilon, delta=options.delta, student=options.student)
+        plan = make_plan(asked, **sizes)
     except InvalidInput:
         return ""
     epsilon = round_up(plan.bound.epsilon)

@@ -1,6 +1,7 @@
 """What an epsilon would buy, as tables and sentences for the command line."""
 
 import math
+import re
 from collections.abc import Iterable
 
 from rich.markup import escape
@@ -9,7 +10,7 @@ from rich.table import Table
 from ostrakon.forecast.interval import ACCURACY, CONFIDENCE, shown
 from ostrakon.forecast.offers import Offer, neighbours
 from ostrakon.forecast.outlook import Outlook
-from ostrakon.forecast.rehearsal import Rehearsal
+from ostrakon.forecast.rehearsal import REPETITIONS, Rehearsal
 from ostrakon.forecast.without_noise import WITHOUT_NOISE
 from ostrakon.mechanisms.registry import find
 from ostrakon.report.table import pairs_table
@@ -30,7 +31,7 @@ def outlook_table(outlook: Outlook) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column("epsilon", justify="right", style="bold")
     table.add_column("mechanism", no_wrap=True)
-    for name in ("queries", "answers", "noise", "votes / noise", "worst case", "attacker: 50% to"):
+    for name in ("queries", "answers", "noise", "votes / noise", "worst case", "attacker right"):
         table.add_column(name, justify="right")
     for offer in outlook.offers:
         table.add_row(f"{offer.epsilon:g}", offer.mechanism, *_cells(offer))
@@ -42,7 +43,9 @@ def outlook_sentences(outlook: Outlook) -> list[str]:
     refused = _at_epsilons("Refused", [(one.epsilon, one.mechanism, one.refusal) for one in outlook.offers])
     trained = {one.mechanism: 1 for one in outlook.offers if one.plan is not None and one.plan.labels}
     of_labels = f"Queries of {', '.join(trained)}: one for each of the {outlook.classes} labels of a public row."
-    return [*refused, *([of_labels] if trained else []), *odds_sentences(outlook.offers)]
+    ratio = "votes / noise: the votes on a query, divided by the standard deviation of their noise."
+    known = [ratio] if any(one.signal_to_noise is not None for one in outlook.offers) else []
+    return [*refused, *known, *([of_labels] if trained else []), *odds_sentences(outlook.offers)]
 
 
 def accuracy_table(outlook: Outlook, rehearsal: Rehearsal) -> Table:
@@ -86,7 +89,11 @@ def accuracy_sentences(outlook: Outlook) -> list[str]:
     )
     if played.simulated:
         return [*refusals, outlook.basis]
-    return [*refusals, outlook.basis, compared, *([] if outlook.least is None else [outlook.least.sentence])]
+    times = len(played.without_noise)
+    few = f"{times} simulations say little about how runs differ, so the intervals are wide; {REPETITIONS} say more."
+    wide = [few] if times < REPETITIONS else []
+    least = [] if outlook.least is None else [outlook.least.sentence]
+    return [*refusals, outlook.basis, *wide, compared, *least]
 
 
 def _scored(measure: str, score: float) -> str:
@@ -98,7 +105,8 @@ def _at_epsilons(what: str, reasons: Iterable[tuple[float, str, str | None]]) ->
     together: dict[tuple[str, str], list[str]] = {}
     for epsilon, mechanism, why in reasons:
         if why:
-            together.setdefault((mechanism, why), []).append(f"{epsilon:g}")
+            same = re.sub(", got [^;]*;", ";", why)
+            together.setdefault((mechanism, same), []).append(f"{epsilon:g}")
     return [f"{what}, {name} at epsilon {', '.join(asked)}: {why}" for (name, why), asked in together.items()]
 
 

@@ -239,14 +239,8 @@ def _tried(
 
     # A mean is tried after those that it is made of.
     running = sorted(candidates, key=lambda candidate: bool(candidate.mean_of))
-    fits, done, together = len(candidates) * len(parts), 0, _at_the_same_time(candidates)
-    with (
-        working("Trying students", fits) as report,
-        _threads().limit(limits=1) if together else nullcontext(),
-        warned_after() if together else nullcontext(),
-        # Its threads are daemons: whoever interrupts need not wait for their fits.
-        ThreadPool(effective_n_jobs(-1)) if together else nullcontext() as threads,
-    ):
+    fits, done = len(candidates) * len(parts), 0
+    with working("Trying students", fits) as report, _at_the_same_time(candidates) as threads:
         of_first = candidates[0], candidates[0].student, features, released
         first = None if threads is None else threads.apply_async(taught, of_first)
         for raced, some in enumerate((parts[:RACED], parts[RACED:])):
@@ -281,12 +275,18 @@ def _tried(
     )
 
 
-def _at_the_same_time(candidates: Sequence[Candidate]) -> bool:
-    """Whether candidates are taught in threads."""
+@contextmanager
+def _at_the_same_time(candidates: Sequence[Candidate]) -> Generator[ThreadPool | None]:
+    """Threads in which candidates are taught; None if one is taught after the other."""
     # Networks take all cores and share their random numbers, and a student that was named may share anything. Threads
     # reset each other's filters of warnings, of which scikit-learn's forests warn, and those of the caller's threads.
     shared = len(candidates) == 1 or any(candidate.takes_rows for candidate in candidates)
-    return not shared and threading.current_thread() is threading.main_thread()
+    if shared or threading.current_thread() is not threading.main_thread():
+        yield None
+        return
+    # These threads are daemons: whoever interrupts need not wait for their fits.
+    with _threads().limit(limits=1), warned_after(), ThreadPool(effective_n_jobs(-1)) as threads:
+        yield threads
 
 
 def _ahead(

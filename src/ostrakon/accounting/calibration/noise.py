@@ -213,15 +213,11 @@ def _noisiest(mechanism: Mechanism, epsilon: float, *, queries: int, teachers: i
     least = cost(noisiest, queries, adaptive=True)
     if least <= epsilon:
         return noisiest
-    asked = f"{queries} {'query' if queries == 1 else 'queries'}"
     few = most(lambda count: cost(noisiest, count) <= epsilon, at_least=0, below=queries)
-    nearest = [f"an epsilon of {_up(least, 3):g} for {asked}"]
-    if few:
-        nearest.append(f"{few} {'query' if few == 1 else 'queries'} at epsilon {epsilon:g}")
+    asked, fewer = (f"{count} {'query' if count == 1 else 'queries'}" for count in (queries, few))
     raise InvalidInput(
-        f"epsilon must leave noise below the votes: {epsilon!r} for {asked} needs vote noise of a standard deviation "
-        f"above {teachers} votes, with {teachers} teachers; the nearest reachable settings are {' or '.join(nearest)}, "
-        "or more teachers."
+        f"epsilon must be at least {_up(least, 3):g} for {asked} of {teachers} teachers, got {epsilon:g}"
+        f"{f' (enough for {fewer})' if few else ''}; fewer queries or more teachers need less."
     )
 
 
