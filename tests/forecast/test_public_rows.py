@@ -83,9 +83,11 @@ def test_a_table_is_read_as_a_run_would_read_it(tmp_path):
     table.drop(columns="y").to_csv(tmp_path / "bare.csv", index=False)
     bare = read_public(tmp_path / "bare.csv", target="y", classes=["a", "b", "c"])
     assert (list(bare.X.columns), len(bare.labelled), bare.classes) == (["age", "colour"], 0, ("a", "b", "c"))
-    with pytest.raises(InvalidInput, match=r"'y' is not in .*bare.csv\. If the public rows have no labels, name all classes"):
+    with pytest.raises(
+        InvalidInput, match=r"'y' is not in .*bare.csv\. If the public rows have no labels, name all classes"
+    ):
         read_public(tmp_path / "bare.csv", target="y")
-    with pytest.raises(InvalidInput, match="'colours' is not in .* Did you mean 'colour'"):
+    with pytest.raises(InvalidInput, match=r"'colours' is not in .* Did you mean 'colour'"):
         read_public(tmp_path / "public.csv", target="colours")
     several = Labels(names=("age", "tall"))
     with pytest.raises(InvalidInput, match="'tall' is not in"):
