@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float32]
@@ -141,9 +141,10 @@ def _joining(
         near = nearness(block[lost])
         mine[lost] = near.argmax(axis=1)
         best[lost] = near[np.arange(len(lost)), mine[lost]]
-        here = np.flatnonzero(best > taken[at : at + len(block)])
-        chosen = csr_array((np.ones(len(here), np.float32), (mine[here], here)), shape=(len(centres), len(block)))
-        return chosen @ block, np.bincount(mine[here], minlength=len(centres)), len(block)
+        joins = best > taken[at : at + len(block)]
+        joined, ends = mine[joins], np.concatenate([[0], np.cumsum(joins)])
+        chosen = csc_array((np.ones(len(joined), np.float32), joined, ends), shape=(len(centres), len(block)))
+        return chosen @ block, np.bincount(joined, minlength=len(centres)), len(block)
 
     return joining
 

@@ -7,9 +7,9 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from ostrakon.features.rowwise import in_blocks, own_rows
+from ostrakon.numerics.threads import on_one_thread
 from ostrakon.validation import InvalidInput, positive, whole
 from ostrakon.votes import STEPS
 
@@ -240,7 +240,7 @@ def bounded_steps(
     away = np.random.default_rng(0).normal(size=(64, len(centre)))
     invented = centre + away * (radius / math.sqrt(len(centre)))
     # The number of threads changes the rounding of products.
-    with threadpool_limits(1, user_api="blas"):
+    with on_one_thread():
         blocks = in_blocks(rounded, given, rows=own_rows(of_rows, invented), label="Adding up features")
     whole_steps = np.concatenate(blocks) if blocks else np.empty((0, columns), np.int64)
     # In integers, because the guarantee depends on this bound.
@@ -276,7 +276,7 @@ def scaled_steps(steps: IntArray, weight: int) -> IntArray:
 
 def principal_vectors(away: FloatArray, most: int) -> FloatArray:
     """The `most` directions of largest variance of centred rows, as columns (features, most), with any signs."""
-    with threadpool_limits(1, user_api="blas"):
+    with on_one_thread():
         _, vectors = np.linalg.eigh(away.T @ away)
     return vectors[:, ::-1][:, :most]
 

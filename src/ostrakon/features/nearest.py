@@ -1,5 +1,7 @@
 """The nearest public point to every row, independent of other rows to the last bit, mostly in single precision."""
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -25,11 +27,7 @@ def nearest(rows: ArrayLike, queries: ArrayLike) -> IntArray:
     Source: Higham, Accuracy and Stability of Numerical Algorithms (2002), section 3.1: the error of a product.
     """
     given, asked = np.asarray(rows), np.asarray(queries, np.float64)
-    scale = max(float(_squares(asked).max(initial=0)), 1e-300)
-    # The first of equal queries is the nearest.
-    _, first = np.unique(asked, axis=0, return_index=True)
-    kept = np.sort(first)
-    search = _Search(asked[kept], scale)
+    kept, search = _search_of(asked.tobytes(), asked.shape[1])
     positions = np.empty(len(given), np.int64)
     some = max(1, _CELLS // max(len(kept), 1))
     for at in range(0, len(given), some):
@@ -96,6 +94,17 @@ class _Search:
             off = np.abs(self._near(rows) - (rows @ self.asked.T - self.squares / 2))
             error = self._error(rows)[:, None]
             return bool(np.isfinite(self.single).all() and ((off <= error) | np.isinf(error)).all())
+
+
+@lru_cache(maxsize=2)
+def _search_of(queries: bytes, columns: int) -> tuple[IntArray, _Search]:
+    """(positions of the different queries, their search): private rows come in many blocks, the queries stay."""
+    asked = np.frombuffer(queries).reshape(-1, columns)
+    scale = max(float(_squares(asked).max(initial=0)), 1e-300)
+    # The first of equal queries is the nearest.
+    _, first = np.unique(asked, axis=0, return_index=True)
+    kept = np.sort(first)
+    return kept, _Search(asked[kept], scale)
 
 
 def _squares(points: FloatArray) -> FloatArray:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from ostrakon.features.clusters import Advance, all_distances, medoids, settled, spread
+from ostrakon.numerics.threads import on_one_thread
 from ostrakon.progress import working
 from ostrakon.validation import InvalidInput, whole
 
@@ -117,7 +117,7 @@ def representatives(features: ArrayLike, budget: int, *, random_state: int | Non
     seeds = np.random.SeedSequence(random_state)
     chosen, size = list[int](), FIRST_STAGE
     # The number of threads changes the rounding of sums, and on a busy machine threads wait for each other.
-    with threadpool_limits(1), working("Choosing queries", budget) as report:
+    with on_one_thread(), working("Choosing queries", budget) as report:
         while len(chosen) < budget:
             size = size if size > len(chosen) else 2 * size
             more = min(size, len(points)) - len(chosen)

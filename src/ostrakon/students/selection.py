@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache
 from multiprocessing.pool import AsyncResult, ThreadPool
 from typing import Any
 
@@ -16,9 +15,9 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import ThreadpoolController
 
 from ostrakon.features.rowwise import row_count, take_rows
+from ostrakon.numerics.threads import on_one_thread
 from ostrakon.progress import working
 from ostrakon.students.agreement_estimate import HeldOut
 from ostrakon.students.cells import cell_of
@@ -285,7 +284,7 @@ def _at_the_same_time(candidates: Sequence[Candidate]) -> Generator[ThreadPool |
         yield None
         return
     # These threads are daemons: whoever interrupts need not wait for their fits.
-    with _threads().limit(limits=1), warned_after(), ThreadPool(effective_n_jobs(-1)) as threads:
+    with on_one_thread(api=None), warned_after(), ThreadPool(effective_n_jobs(-1)) as threads:
         yield threads
 
 
@@ -452,12 +451,6 @@ class _HeldOutPart:
         return found[:, self.part]
 
 
-@cache
-def _threads() -> ThreadpoolController:
-    # To look for libraries takes longer than a small fit; scikit-learn's are loaded by now.
-    return ThreadpoolController()
-
-
 @contextmanager
 def warned_after() -> Generator[None]:
     """Warnings of threads, each once when the threads are done; those of students that stop early are left out."""
@@ -485,7 +478,7 @@ def warned_after() -> Generator[None]:
 def _quietly(candidate: Candidate) -> Generator[None]:
     """On one thread and without warnings of students that stop early: they are judged by what they have learned."""
     # Products of small matrices, trees and kernels are quick here; threads that wait for each other are not.
-    threads = nullcontext() if candidate.takes_rows else _threads().limit(limits=1)
+    threads = nullcontext() if candidate.takes_rows else on_one_thread(api=None)
     with threads, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield
