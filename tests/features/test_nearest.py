@@ -78,6 +78,7 @@ def test_products_may_round_as_they_like(monkeypatch):
 
     for other in (rounded, own):
         monkeypatch.setattr(module._Search, "_near", other)
+        module._search_of.cache_clear()
         assert np.array_equal(nearest(rows, queries), before)
 
 
@@ -86,8 +87,10 @@ def test_products_that_break_the_bound_rule_nothing_out(monkeypatch):
     before = nearest(rows, queries)
     product = module._Search._near
     monkeypatch.setattr(module._Search, "_near", lambda self, some: product(self, some) + np.arange(50) % 3)
+    module._search_of.cache_clear()
     assert np.array_equal(nearest(rows, queries), before)
     monkeypatch.setattr(module._Search, "_keeps_the_bound", lambda self, some: True)
+    module._search_of.cache_clear()
     assert not np.array_equal(nearest(rows, queries), before)
 
 
