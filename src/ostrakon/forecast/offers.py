@@ -199,6 +199,9 @@ def make_offers(
         else dataclasses.replace(options, mechanism=name, epsilon=epsilon)
         for name, epsilon in itertools.product(names, epsilons)
     ]
-    # Prices do not depend on the threads, and compiled loops release Python's lock.
+    # Prices do not depend on the threads, and compiled loops release Python's lock. The longest computations come first:
+    # those of the largest epsilons, which pay for the most queries.
     with ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
-        return tuple(workers.map(offer, every))
+        by_epsilon = sorted(every, key=lambda asked: -float(asked.epsilon or 0))
+        offered = dict(zip(map(id, by_epsilon), workers.map(offer, by_epsilon), strict=True))
+    return tuple(offered[id(asked)] for asked in every)

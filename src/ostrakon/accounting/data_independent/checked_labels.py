@@ -8,22 +8,45 @@ least (2 M - N) / sigma + Z, Y the largest noisy count of the others and Z norma
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from scipy.special import ndtr
 
-from ostrakon.accounting.composition.adaptive import Grid, Profile, extend, left_of, start_profile, two_points
+from ostrakon.accounting.composition.adaptive import (
+    Grid,
+    Profile,
+    Stencils,
+    extend,
+    left_of,
+    start_profile,
+    two_points,
+)
 from ostrakon.accounting.data_independent.noisy_max import AnswerLaw
 from ostrakon.accounting.data_independent.three_outcomes import ABSOLUTE_ERROR, ThreeOutcomes
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.numerics.compiled import compiled
 from ostrakon.votes import IntArray
 
-_BLOCK = 256
+_BLOCK = 1024
+_SCALE = 2.0**100
+"""Factor of all values: with it the products of a step stay far above the smallest number of single precision."""
+
+_UNDERFLOW = 2.0**-140
+"""Added to every value of a step: more than what products below the smallest number of single precision add up to."""
+
+_MOST_ROUNDING = 0.01
+"""The largest share of delta by which single precision, which is twice as fast, may raise a profile."""
+
 _FLOORS: FloatArray = np.concatenate([[-np.inf], np.arange(-2.0, 6.01, 0.5)])
-"""Lower ends of the classes of eta that the second case distinguishes."""
+"""Lower ends of the classes of eta that the second case distinguishes; their number is a multiple of three."""
 
 _TOPS_A_BLOCK = 8
 """Neighbouring top counts that are priced together in the second case."""
+
+_Parts = tuple[IntArray, IntArray, FloatArray, FloatArray, FloatArray]
+"""near, far, and their weights, as of `Stencils`; constants times `_SCALE`."""
 
 
 def compose_labels(
@@ -44,40 +67,59 @@ def compose_labels(
         ratio = np.log(q) - np.log(p)
     labels = two_points(p, q, ratio, ratio, grid)
     check = _Check.of(law, groups, grid)
-    if check.reach > grid.count:
+    if check.stencils.reach > grid.count:
         return None
+    kind, rounding = _precision(queries, outcomes=width)
     values = _run(
         start_profile(grid).values if after is None else after.values,
         grid.step,
         queries,
-        labels.parts(),
-        np.tile(cover.share, (2, 1)),
+        _in_precision(labels, kind),
+        labels.reach,
+        np.tile(cover.share, (2, 1)).astype(kind),
         np.tile(of_margin, 2),
         np.tile(of_eta, 2),
         len(groups),
         len(_FLOORS),
-        check.rows,
-        check.reach,
-        check.still,
-        check.still_weights,
-        ABSOLUTE_ERROR * (1 + np.exp((grid.count + check.reach) * grid.step)),
+        check.where,
+        _in_precision(check.stencils, kind),
+        check.stencils.reach,
+        check.still.astype(kind),
+        check.still_weights.astype(kind),
+        1 + rounding,
+        ABSOLUTE_ERROR * (1 + np.exp((grid.count + check.stencils.reach) * grid.step)) + _UNDERFLOW,
     )
     return Profile(grid=grid, values=np.where(values >= 0, values, np.inf))
 
 
-class _Check:
-    """The effect of the check in every case, as stencils.
+def _precision(queries: int, *, outcomes: int) -> tuple[type[np.floating[Any]], float]:
+    """The type of floats for so many steps, and what a step adds to its value: more than its relative rounding.
 
-    rows: of the first case, (index, near, far, near weight, far weight) of "refused" and of "answered", and constants;
-    index = 2 group + direction. still: (refused, answered) if the check reveals nothing, the first with any label; the
-    others mix classes of eta by still_weights.
+    A term of a step is rounded at most `outcomes` + 35 times: as a weight and as a value, in products, and in the sums
+    over the common outcomes (`outcomes` + 2), a pair's own (5), the classes of eta (18) and the check (4).
+    """
+    roundings = outcomes + len(_FLOORS) + 24
+    single, double = (roundings * float(np.finfo(kind).eps) / 2 + 1e-12 for kind in (np.float32, np.float64))
+    return (np.float32, single) if queries * single <= _MOST_ROUNDING else (np.float64, double)
+
+
+def _in_precision(stencils: Stencils, kind: type[np.floating[Any]]) -> _Parts:
+    weights = stencils.near_weight.astype(kind), stencils.far_weight.astype(kind)
+    return stencils.near, stencils.far, *weights, (stencils.constant * _SCALE).astype(kind)
+
+
+@dataclass(frozen=True, eq=False)
+class _Check:
+    """The effect of the check in every case.
+
+    stencils: of the first case, "refused" and "answered"; where: 2 group + direction of each. still: (refused,
+    answered) if the check reveals nothing, the first with any label; the others mix classes of eta by still_weights.
     """
 
-    def __init__(
-        self, rows: tuple[IntArray, IntArray, IntArray, FloatArray, FloatArray, FloatArray], reach: int,
-        still: FloatArray, still_weights: FloatArray,
-    ) -> None:  # fmt: skip
-        self.rows, self.reach, self.still, self.still_weights = rows, reach, still, still_weights
+    where: IntArray
+    stencils: Stencils
+    still: FloatArray
+    still_weights: FloatArray
 
     @classmethod
     def of(cls, law: AnswerLaw, groups: IntArray, grid: Grid) -> _Check:
@@ -91,15 +133,13 @@ class _Check:
         p, q = np.vstack([p, q]), np.vstack([q, p])
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.log(q) - np.log(p)
-        parts = two_points(p, q, ratio, ratio, grid)
-        where = np.concatenate([2 * index, 2 * index + 1])
-        rows = (where, parts.near, parts.far, parts.near_weight, parts.far_weight, parts.constant)
+        stencils = two_points(p, q, ratio, ratio, grid)
         still, weights = [(refuse[(n + 1) // 2], answer[(n + 1) // 2])], [np.zeros(len(_FLOORS))]
         for low in range((n + 1) // 2 + 1, n + 1, _TOPS_A_BLOCK):
             high = min(low + _TOPS_A_BLOCK - 1, n)
             still.append((refuse[high], answer[high]))
             weights.append(_eta_shares((2 * low - n) / law.form.scale))
-        return cls(rows, parts.reach, np.array(still), np.array(weights))
+        return cls(np.concatenate([2 * index, 2 * index + 1]), stencils, np.array(still), np.array(weights))
 
 
 def _eta_shares(shift: float) -> FloatArray:
@@ -113,30 +153,37 @@ def _run(
     values: FloatArray,
     h: float,
     steps: int,
-    labels: tuple[IntArray, IntArray, FloatArray, FloatArray, FloatArray, int],
+    labels: _Parts,
+    label_reach: int,
     share: FloatArray,
     of_margin: IntArray,
     of_eta: IntArray,
     margins: int,
     floors: int,
-    rows: tuple[IntArray, IntArray, IntArray, FloatArray, FloatArray, FloatArray],
+    where: IntArray,
+    rows: _Parts,
     side: int,
     still: FloatArray,
     still_weights: FloatArray,
+    factor: float,
     slack: float,
 ) -> FloatArray:
-    near, far, near_weight, far_weight, constant, label_reach = labels
-    where, row_near, row_far, row_near_weight, row_far_weight, row_constant = rows
+    """`steps` steps before `values`; weights and constants (times `_SCALE`) have the precision of the computation."""
+    near, far, near_weight, far_weight, constant = labels
+    row_near, row_far, row_near_weight, row_far_weight, row_constant = rows
+    kind = share.dtype
     count = len(values) - 1
     reach = label_reach + 2 * side
     middle = count + reach
     size = count + 1 + 2 * side
     pairs = len(share)
-    wide, common = np.empty(2 * middle + 1), np.empty((2, size))
-    best, floor, mixed = np.empty((2 * margins, size)), np.empty((floors, size)), np.empty(count + 1)
-    values, outside = values.copy(), left_of(h, middle + 1)
+    exact, outside, values = np.empty(2 * middle + 1), left_of(h, middle + 1), values.copy()
+    wide, common, new = np.empty(2 * middle + 1, kind), np.empty((2, size), kind), np.empty(count + 1, kind)
+    best, floor, mixed = np.empty((2 * margins, size), kind), np.empty((floors, size), kind), np.empty_like(new)
     for _ in range(steps):
-        extend(values, values, outside, wide)
+        extend(values, values, outside, exact)
+        for i in range(len(wide)):
+            wide[i] = exact[i] * _SCALE
         best[:] = 0.0
         floor[:] = 0.0
         for start in range(0, size, _BLOCK):
@@ -174,23 +221,25 @@ def _run(
             floor[g] = np.maximum(floor[g], floor[g + 1])
         for j in range(count + 1):
             label = max(best[0, side + j], best[1, side + j])
-            values[j] = still[0, 0] * wide[middle + j] + still[0, 1] * label
+            new[j] = still[0, 0] * wide[middle + j] + still[0, 1] * label
         for s in range(1, len(still)):
             mixed[:] = 0.0
-            for g in range(floors):
-                weight = still_weights[s, g]
-                if weight > 0:
+            for g in range(0, floors, 3):
+                low, mid, high = floor[g, side:], floor[g + 1, side:], floor[g + 2, side:]
+                a, b, c = still_weights[s, g], still_weights[s, g + 1], still_weights[s, g + 2]
+                if a + b + c > 0:
                     for j in range(count + 1):
-                        mixed[j] += weight * floor[g, side + j]
+                        mixed[j] += a * low[j] + b * mid[j] + c * high[j]
+            here, a, b = wide[middle:], still[s, 0], still[s, 1]
             for j in range(count + 1):
-                values[j] = max(values[j], still[s, 0] * wide[middle + j] + still[s, 1] * mixed[j])
+                new[j] = max(new[j], a * here[j] + b * mixed[j])
         for r in range(len(where)):
             label = best[where[r]]
             a, b, c, d = row_near_weight[r, 0], row_far_weight[r, 0], row_near_weight[r, 1], row_far_weight[r, 1]
             left, right = wide[middle + row_near[r, 0] :], wide[middle + row_far[r, 0] :]
             low, high = label[side + row_near[r, 1] :], label[side + row_far[r, 1] :]
             for j in range(count + 1):
-                values[j] = max(values[j], row_constant[r] + a * left[j] + b * right[j] + c * low[j] + d * high[j])
+                new[j] = max(new[j], row_constant[r] + a * left[j] + b * right[j] + c * low[j] + d * high[j])
         for j in range(count + 1):
-            values[j] = min(1.0, values[j] * (1.0 + 1e-12) + slack)
+            values[j] = min(1.0, new[j] / _SCALE * factor + slack)
     return values

@@ -159,8 +159,15 @@ def _sweep(values: FloatArray, counts: FloatArray, modes: FloatArray, h: float, 
         s, lost, g = 0.0, 0.0, 0.0
         for j in range(d):
             t = z - values[j]
+            low[j], growth[j] = 0.0, 0.0
+            if t > 9.0:  # Phi(t) is 1 but for 1e-19
+                continue
             low[j] = log_ndtr(t)
-            growth[j] = 0.0 if t > 9.0 else min(0.5 * _LINE * _LINE, math.log1p(inverse_mills(t) * _INTEGRAL))
+            # Below -2 the logarithm is above 2.4.
+            growth[j] = 0.5 * _LINE * _LINE
+            if t > -2.0:
+                mills = math.exp(-0.5 * t * t - low[j] - _HALF_LOG_2PI)
+                growth[j] = min(growth[j], math.log1p(mills * _INTEGRAL))
             s, lost = add(s, lost, counts[j] * low[j])
             g += counts[j] * growth[j]
         i = first
