@@ -199,9 +199,9 @@ def make_offers(
         else dataclasses.replace(options, mechanism=name, epsilon=epsilon)
         for name, epsilon in itertools.product(names, epsilons)
     ]
-    # Prices do not depend on the threads, and compiled loops release Python's lock. The longest computations come first:
-    # those of the largest epsilons, which pay for the most queries.
+    # Prices do not depend on the threads, and compiled loops release Python's lock. Large epsilons come first:
+    # they pay for many queries and take longest.
+    longest_first = sorted(range(len(every)), key=lambda at: -(every[at].epsilon or 0))
     with ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
-        by_epsilon = sorted(every, key=lambda asked: -float(asked.epsilon or 0))
-        offered = dict(zip(map(id, by_epsilon), workers.map(offer, by_epsilon), strict=True))
-    return tuple(offered[id(asked)] for asked in every)
+        offered = dict(zip(longest_first, workers.map(offer, [every[at] for at in longest_first]), strict=True))
+    return tuple(offered[at] for at in range(len(every)))

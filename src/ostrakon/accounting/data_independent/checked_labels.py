@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from ostrakon.accounting.composition.adaptive import (
@@ -45,7 +46,10 @@ _FLOORS: FloatArray = np.concatenate([[-np.inf], np.arange(-2.0, 6.01, 0.5)])
 _TOPS_A_BLOCK = 8
 """Neighbouring top counts that are priced together in the second case."""
 
-_Parts = tuple[IntArray, IntArray, FloatArray, FloatArray, FloatArray]
+_Floats = NDArray[np.floating[Any]]
+"""Floats of the precision of the computation."""
+
+_Parts = tuple[IntArray, IntArray, _Floats, _Floats, _Floats]
 """near, far, and their weights, as of `Stencils`; constants times `_SCALE`."""
 
 
@@ -93,7 +97,7 @@ def compose_labels(
 
 
 def _precision(queries: int, *, outcomes: int) -> tuple[type[np.floating[Any]], float]:
-    """The type of floats for so many steps, and what a step adds to its value: more than its relative rounding.
+    """The type of floats for this number of steps, and what a step adds to its value: more than its relative rounding.
 
     A term of a step is rounded at most `outcomes` + 35 times: as a weight and as a value, in products, and in the sums
     over the common outcomes (`outcomes` + 2), a pair's own (5), the classes of eta (18) and the check (4).
@@ -155,7 +159,7 @@ def _run(
     steps: int,
     labels: _Parts,
     label_reach: int,
-    share: FloatArray,
+    share: _Floats,
     of_margin: IntArray,
     of_eta: IntArray,
     margins: int,
@@ -163,8 +167,8 @@ def _run(
     where: IntArray,
     rows: _Parts,
     side: int,
-    still: FloatArray,
-    still_weights: FloatArray,
+    still: _Floats,
+    still_weights: _Floats,
     factor: float,
     slack: float,
 ) -> FloatArray:
