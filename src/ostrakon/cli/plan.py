@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ostrakon.cli.app import app, console
+from ostrakon.cli.app import app, console, errors
 from ostrakon.cli.options import mechanism_parameters, options_of, with_options
 from ostrakon.cli.train import say
 from ostrakon.data.classes import labels_in
@@ -71,14 +71,15 @@ def plan(
 
     Accuracy is forecast for students as of --objective accuracy. Without a plan at any epsilon, the exit status is 2.
     """
-    from ostrakon.features.text import reads_text
-    from ostrakon.forecast.outlook import EPSILONS, outlook
-    from ostrakon.forecast.public_rows import read_public
-
     if more and not epsilons:
         raise InvalidInput(f"epsilons must be given as --epsilons, got {more[0]} on its own.")
     asked = _numbers([*(epsilons or ()), *(more or ())])
     settled = Options.of({name: value for name, value in {**options, **parameters}.items() if value is not None})
+    _begin("Reading the public rows")
+    from ostrakon.features.text import reads_text
+    from ostrakon.forecast.outlook import EPSILONS, outlook
+    from ostrakon.forecast.public_rows import read_public
+
     text = reads_text(settled.representation)
     shown = read_public(public, **_target(target, classes, range), by=by, text=text, drop=labels_in(drop) or ())
 
@@ -87,6 +88,7 @@ def plan(
         if done * repetitions % total == 0:
             say(f"Simulated {done} of {total}")
 
+    _begin("Pricing")
     result = outlook(
         shown,
         settled,
@@ -122,11 +124,18 @@ def _numbers(epsilons: list[str]) -> list[float]:
         raise InvalidInput(f"epsilons must be numbers, as --epsilons 0.5 1 2, got {given!r}.") from None
 
 
+def _begin(step: str) -> None:
+    errors.print(f"[dim]{step} …[/]", highlight=False)
+
+
 def _show(priced: Outlook) -> None:
+    from ostrakon.forecast.outlook import NOT_YET
     from ostrakon.report.forecast_table import outlook_sentences, outlook_table
 
     console.print(outlook_table(priced))
     _print(outlook_sentences(priced))
+    if priced.not_rehearsed == NOT_YET:
+        _begin("Computing features of the public rows")
 
 
 def _show_forecast(result: Outlook, out: Path | None, *, as_json: bool) -> None:
