@@ -1,5 +1,6 @@
 """The one place that imports PyTorch, so that its absence is one clear sentence."""
 
+import os
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -8,6 +9,9 @@ from typing import Any
 import numpy as np
 
 from ostrakon.validation import InvalidInput
+
+# Read when cuBLAS starts: with its usual workspaces two equal products may differ in their last bits.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 try:
     import torch
@@ -20,7 +24,7 @@ except ImportError as missing:
 
 _BORROWED = threading.RLock()
 
-__all__ = ["F", "Tensor", "generator", "nn", "pick_device", "seeded", "torch"]
+__all__ = ["F", "Tensor", "generator", "nn", "pick_device", "repeatable", "seeded", "torch"]
 
 
 def pick_device(device: str | None = None) -> Any:
@@ -36,6 +40,31 @@ def pick_device(device: str | None = None) -> Any:
     except (RuntimeError, AssertionError, TypeError) as error:
         raise InvalidInput(f"device must be one that PyTorch finds here, such as 'cpu', got {device!r}.") from error
     return chosen
+
+
+@contextmanager
+def repeatable(device: Any) -> Generator[None]:
+    """A context in which an accelerator gives equal bits for equal inputs; a CPU does so anyway.
+
+    Errors: `InvalidInput` for a layer of which PyTorch has no such version there.
+    """
+    if device.type == "cpu":
+        yield
+        return
+    with _BORROWED:
+        before = torch.are_deterministic_algorithms_enabled()
+        torch.use_deterministic_algorithms(True)
+        try:
+            yield
+        except RuntimeError as error:
+            if "does not have a deterministic implementation" not in str(error):
+                raise
+            raise InvalidInput(
+                f"device {str(device)!r} adds in no fixed order in {str(error).split()[0]}, so that equal rows would not "
+                "make equal teachers; use device='cpu', or a network without that layer."
+            ) from error
+        finally:
+            torch.use_deterministic_algorithms(before)
 
 
 def generator(seed: int | np.random.SeedSequence, device: Any = "cpu") -> Any:

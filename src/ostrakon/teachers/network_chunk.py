@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.networks.architectures import Factory, build_network
-from ostrakon.networks.backend import F, Tensor, generator, nn, seeded, torch
+from ostrakon.networks.backend import F, Tensor, generator, nn, repeatable, seeded, torch
 from ostrakon.networks.inputs import FloatArray, as_inputs, moments, standardized
 from ostrakon.networks.stacked import Forward, fold_scale, grouped, mapped
 from ostrakon.teachers.one_teacher import ABSTAIN, Abstainer
@@ -85,13 +85,14 @@ def train_chunk(plan: Chunk, indices: range, rows: list[tuple[Any, NDArray[np.in
     targets = [y if len(y) else np.zeros(1, np.int64) for _, y in rows]
     schedules = [plan.schedule(index, len(x)) for index, x in zip(indices, inputs, strict=True)]
     networks = [plan.build(index) for index in indices]
-    if plan.mode == "one-by-one":
-        states = [
-            _train_alone(plan, network, x, y, schedule, index=index)
-            for index, network, x, y, schedule in zip(indices, networks, inputs, targets, schedules, strict=True)
-        ]
-    else:
-        states = _train_together(plan, networks, inputs, targets, schedules, first=indices[0])
+    with repeatable(torch.device(plan.device)):
+        if plan.mode == "one-by-one":
+            states = [
+                _train_alone(plan, network, x, y, schedule, index=index)
+                for index, network, x, y, schedule in zip(indices, networks, inputs, targets, schedules, strict=True)
+            ]
+        else:
+            states = _train_together(plan, networks, inputs, targets, schedules, first=indices[0])
     return [
         NetworkTeacher(plan=plan, mean=scale[0], deviation=scale[1], weights=state) if len(y) else Abstainer()
         for state, scale, (_, y) in zip(states, scales, rows, strict=True)
@@ -106,10 +107,11 @@ def predict_chunk(plan: Chunk, models: list[Any], inputs: FloatArray) -> NDArray
     device = torch.device(plan.device)
     # An abstaining teacher keeps its position, because rounding may depend on the position.
     chosen = [_untrained(plan) if quiet else model for model, quiet in zip(models, silent, strict=True)]
-    if plan.mode == "one-by-one":
-        out = np.stack([_ask_alone(plan, model, inputs, device) for model in chosen])
-    else:
-        out = _ask_together(plan, chosen, inputs, device)
+    with repeatable(device):
+        if plan.mode == "one-by-one":
+            out = np.stack([_ask_alone(plan, model, inputs, device) for model in chosen])
+        else:
+            out = _ask_together(plan, chosen, inputs, device)
     out[silent] = ABSTAIN
     return out
 
@@ -246,7 +248,8 @@ def _ask_together(plan: Chunk, models: list[NetworkTeacher], inputs: FloatArray,
     network = plan.build(0)
     shared = fold_scale(network, weights, None if len(plan.shape) == 3 else mean, scale)
     forward = _forward(plan, network, training=False)
-    batch = 64 if device.type == "cpu" else 512
+    # On an accelerator the rows of four steps of training: they need about as much memory as one step.
+    batch = 64 if device.type == "cpu" else 4 * plan.batch_size
     between = (len(models), 1, -1, *(1,) * len(plan.shape[1:]))
     parts = []
     for start in range(0, len(inputs), batch):

@@ -139,8 +139,10 @@ class TorchEnsemble(TorchClassifier):
         if mode == "vmap" and not can_map(sample):
             raise InvalidInput("mode 'vmap' must be given a network without batch norm; use 'one-by-one'.")
         device = pick_device(self.device)
-        weights = sum(value.numel() for value in sample.parameters())
-        size = self.chunk if self.chunk is not None else _chunk_size(mode, device, weights, shards.n_teachers)
+        size = self.chunk
+        if size is None:
+            fitting = 1 if mode == "one-by-one" else _chunk_size(device, sample, tuple(shape), self.batch_size)
+            size = min(fitting, shards.n_teachers)
         return Chunk(
             network=network,
             shape=tuple(shape),
@@ -230,12 +232,27 @@ def _in_parallel(plan: Chunk, n_jobs: int | None, tasks: Iterable[Any]) -> Itera
         torch.set_num_threads(threads)
 
 
-def _chunk_size(mode: str, device: Any, weights: int, teachers: int) -> int:
-    if mode == "one-by-one":
-        return 1
+def _chunk_size(device: Any, network: Any, shape: tuple[int, ...], batch_size: int) -> int:
     if device.type == "cpu":
         # Measured best for LeNet on two cores: the activations of a batch still fit the cache.
-        return max(1, min(8, teachers))
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 2**31
-    # Weights, gradients and the optimiser's two moments, and as much again for activations.
-    return max(1, min(teachers, int(free / 4 / (4 * 8 * max(weights, 1)))))
+        return 8
+    # Of the device's memory, not of what is free now: that depends on what ran before, and a teacher's last bits on it.
+    whole_device = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else 2**32
+    return max(1, whole_device // 2 // memory_of(network, shape, batch_size))
+
+
+def memory_of(network: Any, shape: tuple[int, ...], batch_size: int) -> int:
+    """Bytes that one network takes among others in training, about: its weights, and the values of one batch."""
+    values = 0
+
+    def count(layer: Any, given: Any, made: Any) -> None:
+        nonlocal values
+        values += made.numel() if isinstance(made, torch.Tensor) else 0
+
+    hooks = [layer.register_forward_hook(count) for layer in network.modules() if not list(layer.children())]
+    with torch.no_grad():
+        network.eval()(torch.zeros(1, *shape))
+    for hook in hooks:
+        hook.remove()
+    # Weights, their gradients (twice while they are sorted) and two moments; values, their gradients, and a workspace.
+    return 4 * (6 * sum(value.numel() for value in network.parameters()) + 4 * batch_size * values)
