@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from ostrakon.networks.backend import generator, pick_device, seeded, torch
+from ostrakon.networks.backend import generator, nn, pick_device, repeatable, seeded, torch
 from ostrakon.validation import InvalidInput
 
 
@@ -65,3 +65,26 @@ def test_devices():
     for unknown in ("abacus", "cuda:99"):
         with pytest.raises(InvalidInput, match=f"device must be one that PyTorch finds here.*{unknown}"):
             pick_device(unknown)
+
+
+def test_equal_bits_on_an_accelerator_leave_no_trace():
+    def settings():
+        return torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
+
+    before = settings()
+    with pytest.raises(ZeroDivisionError), repeatable(torch.device("cuda")):
+        assert settings() == (True, False)
+        raise ZeroDivisionError
+    assert settings() == before
+    with repeatable(torch.device("cpu")):
+        assert settings() == before
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_layer_without_equal_bits_is_refused_or_used_as_it_is():
+    device = pick_device()
+    layer, x = nn.AdaptiveAvgPool2d(2), torch.ones(1, 1, 7, 7, device=device, requires_grad=True)
+    with pytest.raises(InvalidInput, match="device must be 'cpu'.*adaptive_avg_pool2d"), repeatable(device):
+        layer(x).sum().backward()
+    with repeatable(device, strict=False):
+        layer(x).sum().backward()

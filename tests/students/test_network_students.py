@@ -132,7 +132,7 @@ def test_self_training_keeps_the_given_labels_and_believes_the_confident(digits,
     train = SupervisedNetwork._train
 
     def watched(self, module, pool, targets, draw):
-        seen.append(targets.numpy().copy())
+        seen.append(targets.cpu().numpy().copy())
         return train(self, module, pool, targets, draw)
 
     monkeypatch.setattr(SupervisedNetwork, "_train", watched)

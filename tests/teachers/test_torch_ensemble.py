@@ -17,7 +17,7 @@ from ostrakon.networks.backend import torch
 from ostrakon.networks.stacked import can_group, can_map, fold_scale, grouped, mapped
 from ostrakon.teachers import TeacherStore, train_teachers
 from ostrakon.teachers.network_chunk import Chunk
-from ostrakon.teachers.torch_ensemble import TorchEnsemble
+from ostrakon.teachers.torch_ensemble import TorchEnsemble, memory_of
 from ostrakon.validation import InvalidInput
 
 N_TEACHERS = 6
@@ -224,6 +224,25 @@ def test_a_teacher_without_rows_abstains_or_is_refused(digits):
     answers = teachers.predict(X[900:])
     assert (answers[:, 2] == -1).all()
     assert (answers[:, [0, 1, 3, 4, 5]] >= 0).all()
+
+
+def test_batch_norm_takes_a_teacher_of_one_row_and_of_none(digits):
+    X, y, assignment = digits
+    alone = np.where(assignment == 5, 4, assignment)
+    alone[0] = 5
+    moved = np.where(alone == 2, 3, alone)
+    teachers = train((X, y, moved), TorchEnsemble(with_batch_norm, epochs=2), empty="abstain")
+    answers = teachers.predict(X[900:])
+    assert (answers[:, 2] == -1).all()
+    assert (answers[:, 5] >= 0).all()
+
+
+def test_the_memory_of_a_network_grows_with_weights_and_with_values():
+    network = lenet((1, 28, 28), 10)
+    weights = sum(value.numel() for value in network.parameters())
+    # Two convolutions, two poolings, four activations, and the layers behind.
+    values = 6 * 28**2 + 2 * 6 * 14**2 + 16 * 10**2 + 2 * 16 * 5**2 + 400 + 2 * 120 + 2 * 84 + 10
+    assert memory_of(network, (1, 28, 28), 32) == 4 * (6 * weights + 4 * 32 * values)
 
 
 def test_a_killed_run_goes_on_and_ends_the_same(digits, tmp_path, monkeypatch):

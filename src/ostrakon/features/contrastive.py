@@ -8,7 +8,8 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.networks import augment, training
-from ostrakon.networks.backend import F, Tensor, generator, nn, pick_device, seeded, torch
+from ostrakon.networks.architectures import quarters
+from ostrakon.networks.backend import F, Tensor, generator, nn, pick_device, repeatable, seeded, torch
 from ostrakon.networks.inputs import FloatArray, as_inputs, moments, standardized
 from ostrakon.networks.network import LAYOUT, StoredNetwork, beside
 from ostrakon.validation import InvalidInput, non_negative, positive, whole
@@ -22,7 +23,7 @@ class ContrastiveEncoder(TransformerMixin, StoredNetwork):
     width: channels of the first layer; features: 16 times as many. epochs: passes over the images; batch_size: images
     per step, each contrasted with the others. temperature: of the normalized cross-entropy.
     augmentation: "grey" (warps, contrast, noise, a blanked square), "colour" (also crops and mirroring), None: by the
-    number of channels; or a function (standardized image batch, generator) -> image batch.
+    number of channels; or a function (standardized image batch, generator on its device) -> image batch.
     verbose: 1 shows progress. Other parameters as in `ostrakon.networks.TorchClassifier`.
 
     fit(X): public images only; labels are never looked at. transform(X): float32 (images, 16 width), rows of length 1.
@@ -79,7 +80,7 @@ class ContrastiveEncoder(TransformerMixin, StoredNetwork):
             views = torch.cat([self._view(x, draw), self._view(x, draw)])
             return contrast(whole_network(views), self.temperature)
 
-        with seeded(seeds[2]):
+        with seeded(seeds[2]), repeatable(device, strict=False):
             self.n_steps_ = training.train(
                 whole_network,
                 loss_of,
@@ -94,7 +95,7 @@ class ContrastiveEncoder(TransformerMixin, StoredNetwork):
 
     def transform(self, X: Any) -> FloatArray:
         """Features of every image, (images, 16 width), each row of length 1."""
-        return F.normalize(self._outputs(X, images=True, batch=256), dim=1).numpy()
+        return F.normalize(self._outputs(X, images=True), dim=1).numpy()
 
     def exported_network(self) -> Any:
         """The encoder as one module from images as given (channels first) to features, on the CPU."""
@@ -142,6 +143,7 @@ class _UnitLength(nn.Module):
 def encoder(shape: tuple[int, ...], width: int) -> Any:
     """Three convolutions to 16 width features; the first has stride 2 if images are large."""
     stride = 2 if min(shape[1:]) >= 16 else 1
+    height, width_ = (-(-side // stride) // 2 for side in shape[1:])
     return nn.Sequential(
         nn.Conv2d(shape[0], width, 5, stride=stride, padding=2, bias=False),
         nn.BatchNorm2d(width),
@@ -153,7 +155,7 @@ def encoder(shape: tuple[int, ...], width: int) -> Any:
         nn.Conv2d(2 * width, 4 * width, 3, padding=1, bias=False),
         nn.BatchNorm2d(4 * width),
         nn.ReLU(),
-        nn.AdaptiveAvgPool2d(2),
+        quarters(height, width_),
         nn.Flatten(),
     )
 

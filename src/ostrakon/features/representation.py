@@ -421,7 +421,8 @@ class _Network:
         self.module = module
 
     def transform(self, X: Any) -> Any:
-        import torch
+        from ostrakon.networks.backend import torch
+        from ostrakon.networks.network import outputs_of
 
         rows = np.asarray(X, np.float32)
         if rows.ndim == 3:
@@ -432,14 +433,9 @@ class _Network:
         was_training = self.module.training
         self.module.eval()
         try:
-            with torch.no_grad():
-                parts = [
-                    self.module(torch.from_numpy(np.ascontiguousarray(rows[at : at + 256])).to(device))
-                    for at in range(0, len(rows), 256)
-                ]
+            return outputs_of(self.module, rows, device).flatten(1).numpy()
         finally:
             self.module.train(was_training)
-        return np.concatenate([part.flatten(1).cpu().numpy() for part in parts])
 
 
 def _as_features(values: Any, *, rows: int) -> FloatArray:

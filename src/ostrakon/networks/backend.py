@@ -2,6 +2,7 @@
 
 import os
 import threading
+import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -23,6 +24,7 @@ except ImportError as missing:
     ) from missing
 
 _BORROWED = threading.RLock()
+_NO_VERSION = "does not have a deterministic implementation"
 
 __all__ = ["F", "Tensor", "generator", "nn", "pick_device", "repeatable", "seeded", "torch"]
 
@@ -43,28 +45,32 @@ def pick_device(device: str | None = None) -> Any:
 
 
 @contextmanager
-def repeatable(device: Any) -> Generator[None]:
+def repeatable(device: Any, *, strict: bool = True) -> Generator[None]:
     """A context in which an accelerator gives equal bits for equal inputs; a CPU does so anyway.
 
-    Errors: `InvalidInput` for a layer of which PyTorch has no such version there.
+    Errors: `InvalidInput` for a layer of which PyTorch has no such version there; without `strict` it is used as it is.
     """
     if device.type == "cpu":
         yield
         return
-    with _BORROWED:
-        before = torch.are_deterministic_algorithms_enabled()
-        torch.use_deterministic_algorithms(True)
+    with _BORROWED, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=f".*{_NO_VERSION}")
+        before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+        timed = torch.backends.cudnn.benchmark
+        torch.use_deterministic_algorithms(True, warn_only=not strict)
+        torch.backends.cudnn.benchmark = False
         try:
             yield
         except RuntimeError as error:
-            if "does not have a deterministic implementation" not in str(error):
+            if _NO_VERSION not in str(error):
                 raise
             raise InvalidInput(
-                f"device {str(device)!r} adds in no fixed order in {str(error).split()[0]}, so that equal rows would not "
-                "make equal teachers; use device='cpu', or a network without that layer."
+                f"device must be 'cpu' for a network with {str(error).split()[0]}, which does not give equal bits twice "
+                f"on {str(device)!r}."
             ) from error
         finally:
-            torch.use_deterministic_algorithms(before)
+            torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+            torch.backends.cudnn.benchmark = timed
 
 
 def generator(seed: int | np.random.SeedSequence, device: Any = "cpu") -> Any:

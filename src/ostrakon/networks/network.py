@@ -10,11 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.networks import augment, training
 from ostrakon.networks.architectures import Factory, build_network, wants_images
-from ostrakon.networks.backend import Tensor, generator, nn, pick_device, seeded, torch
+from ostrakon.networks.backend import Tensor, generator, nn, pick_device, repeatable, seeded, torch
 from ostrakon.networks.inputs import FloatArray, as_inputs, moments, standardized
 from ostrakon.validation import InvalidInput, non_negative, positive, whole
 
 LAYOUT = torch.channels_last
+FILLED = 64
 Train = Callable[[nn.Module, Tensor, Tensor, torch.Generator], int]
 """(module, standardized rows, targets, source of randomness) -> steps taken."""
 
@@ -55,25 +56,20 @@ class StoredNetwork(BaseEstimator):
     def _scale(self) -> Any:
         """The standardization as a layer: a batch norm without weights in evaluation mode, which every reader has."""
         kind = nn.BatchNorm1d if len(self.shape_) == 1 else nn.BatchNorm2d
-        scale = kind(self.shape_[0], affine=False, eps=0.0)
+        # Nothing beside a variance, but not 0, which PyTorch 2.11 refuses.
+        scale = kind(self.shape_[0], affine=False, eps=1e-30)
         scale.running_mean = torch.from_numpy(self.mean_.copy())
         scale.running_var = torch.from_numpy(self.deviation_.astype(np.float32) ** 2)
         return scale
 
-    def _outputs(self, X: Any, *, images: bool, batch: int) -> Tensor:
-        """What the network gives for rows of the shape of those in fit, on the CPU."""
+    def _outputs(self, X: Any, *, images: bool, batch: int | None = None) -> Tensor:
+        """What the network gives for rows of the shape of those in fit, on the CPU; see `outputs_of`."""
         check_is_fitted(self, "weights_")
         inputs = as_inputs(X, images=images)
         if inputs.shape[1:] != tuple(self.shape_):
             raise InvalidInput(f"X must have rows of shape {tuple(self.shape_)}, as in fit, got {inputs.shape[1:]}.")
         device = pick_device(self.device)
-        module = self._module().to(device)
-        with torch.no_grad():
-            parts = [
-                module(torch.from_numpy(standardized(inputs[at : at + batch], self.mean_, self.deviation_)).to(device))
-                for at in range(0, len(inputs), batch)
-            ]
-        return torch.cat(parts).cpu()
+        return outputs_of(self._module().to(device), standardized(inputs, self.mean_, self.deviation_), device, batch)
 
 
 class TorchNetwork(ClassifierMixin, StoredNetwork):
@@ -143,7 +139,7 @@ class TorchNetwork(ClassifierMixin, StoredNetwork):
             module = self._new().to(device, memory_format=LAYOUT)
         draw = generator(seeds[1])
         pool = torch.from_numpy(standardized(inputs, self.mean_, self.deviation_)).to(device)
-        with seeded(seeds[2]):
+        with seeded(seeds[2]), repeatable(device, strict=False):
             self.n_steps_ = train(module, pool, torch.from_numpy(targets), draw)
         self._store(module)
 
@@ -192,3 +188,20 @@ def beside(draw: torch.Generator, x: Tensor) -> torch.Generator:
     if x.device.type == "cpu":
         return draw
     return generator(int(torch.randint(2**62, (), generator=draw)), x.device)
+
+
+@torch.no_grad()
+def outputs_of(module: Any, rows: FloatArray, device: Any, batch: int | None = None) -> Tensor:
+    """The outputs of a module on that device, on the CPU, in batches of that size.
+
+    batch None: in batches that zeros fill up to one size. The last bits of a row depend on how many rows are computed
+    at once (and no features of a private row may depend on how many others there are).
+    """
+    parts = []
+    with repeatable(device, strict=batch is None):
+        for at in range(0, len(rows), batch or FILLED):
+            given = torch.from_numpy(np.ascontiguousarray(rows[at : at + (batch or FILLED)]))
+            if batch is None:
+                given = torch.cat([given, torch.zeros(FILLED - len(given), *given.shape[1:])])
+            parts.append(module(given.to(device)).cpu()[: len(rows) - at])
+    return torch.cat(parts)

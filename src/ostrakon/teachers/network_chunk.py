@@ -229,7 +229,9 @@ def _train_alone(
     )
     with seeded(np.random.SeedSequence(plan.seed, spawn_key=(index, 2))):
         for step, row in enumerate(schedule):
-            chosen = torch.from_numpy(row[row >= 0]).to(device)
+            own = row[row >= 0]
+            # A single row twice: the same mean, of which batch norm can take a deviation.
+            chosen = torch.from_numpy(own if len(own) > 1 else own.repeat(2)).to(device)
             optimiser.zero_grad(set_to_none=True)
             F.cross_entropy(network(data[chosen]), labels[chosen]).backward()
             optimiser.param_groups[0]["lr"] = plan.learning_rate * _falling(step, len(schedule))
