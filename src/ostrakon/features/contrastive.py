@@ -95,7 +95,7 @@ class ContrastiveEncoder(TransformerMixin, StoredNetwork):
 
     def transform(self, X: Any) -> FloatArray:
         """Features of every image, (images, 16 width), each row of length 1."""
-        return F.normalize(self._outputs(X, images=True), dim=1).numpy()
+        return F.normalize(self._outputs(X, images=True, batch=256), dim=1).numpy()
 
     def exported_network(self) -> Any:
         """The encoder as one module from images as given (channels first) to features, on the CPU."""

@@ -433,7 +433,8 @@ class _Network:
         was_training = self.module.training
         self.module.eval()
         try:
-            return outputs_of(self.module, rows, device).flatten(1).numpy()
+            blocks = (np.ascontiguousarray(rows[at : at + 256]) for at in range(0, len(rows), 256))
+            return outputs_of(self.module, blocks, device).flatten(1).numpy()
         finally:
             self.module.train(was_training)
 

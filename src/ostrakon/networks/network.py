@@ -1,6 +1,6 @@
 """The base class of networks as scikit-learn estimators: parameters, state and predictions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from ostrakon.networks.inputs import FloatArray, as_inputs, moments, standardize
 from ostrakon.validation import InvalidInput, non_negative, positive, whole
 
 LAYOUT = torch.channels_last
-FILLED = 64
 Train = Callable[[nn.Module, Tensor, Tensor, torch.Generator], int]
 """(module, standardized rows, targets, source of randomness) -> steps taken."""
 
@@ -62,14 +61,16 @@ class StoredNetwork(BaseEstimator):
         scale.running_var = torch.from_numpy(self.deviation_.astype(np.float32) ** 2)
         return scale
 
-    def _outputs(self, X: Any, *, images: bool, batch: int | None = None) -> Tensor:
-        """What the network gives for rows of the shape of those in fit, on the CPU; see `outputs_of`."""
+    def _outputs(self, X: Any, *, images: bool, batch: int) -> Tensor:
+        """What the network gives for rows of the shape of those in fit, on the CPU."""
         check_is_fitted(self, "weights_")
         inputs = as_inputs(X, images=images)
         if inputs.shape[1:] != tuple(self.shape_):
             raise InvalidInput(f"X must have rows of shape {tuple(self.shape_)}, as in fit, got {inputs.shape[1:]}.")
         device = pick_device(self.device)
-        return outputs_of(self._module().to(device), standardized(inputs, self.mean_, self.deviation_), device, batch)
+        parts = (inputs[at : at + batch] for at in range(0, len(inputs), batch))
+        blocks = (standardized(part, self.mean_, self.deviation_) for part in parts)
+        return outputs_of(self._module().to(device), blocks, device, strict=False)
 
 
 class TorchNetwork(ClassifierMixin, StoredNetwork):
@@ -191,17 +192,8 @@ def beside(draw: torch.Generator, x: Tensor) -> torch.Generator:
 
 
 @torch.no_grad()
-def outputs_of(module: Any, rows: FloatArray, device: Any, batch: int | None = None) -> Tensor:
-    """The outputs of a module on that device, on the CPU, in batches of that size.
-
-    batch None: in batches that zeros fill up to one size. The last bits of a row depend on how many rows are computed
-    at once (and no features of a private row may depend on how many others there are).
-    """
-    parts = []
-    with repeatable(device, strict=batch is None):
-        for at in range(0, len(rows), batch or FILLED):
-            given = torch.from_numpy(np.ascontiguousarray(rows[at : at + (batch or FILLED)]))
-            if batch is None:
-                given = torch.cat([given, torch.zeros(FILLED - len(given), *given.shape[1:])])
-            parts.append(module(given.to(device)).cpu()[: len(rows) - at])
-    return torch.cat(parts)
+def outputs_of(module: Any, blocks: Iterable[FloatArray], device: Any, *, strict: bool = True) -> Tensor:
+    """The outputs of a module in evaluation mode on that device, on the CPU; `strict` as in `repeatable`."""
+    # With all 32 bits: the export of the same network, on a CPU, answers alike.
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False), repeatable(device, strict=strict):
+        return torch.cat([module(torch.from_numpy(block).to(device)).cpu() for block in blocks])

@@ -32,7 +32,8 @@ class TorchEnsemble(TorchClassifier):
     an MLP for tables. epochs: passes of each teacher over its own rows, in batches of `batch_size`.
     mode: "grouped" (stacked layers), "vmap" (any network without running statistics), "one-by-one" (any network), or
     None: the first of these that can run the network. chunk: networks per program, None picks by what fits.
-    device: None picks an accelerator where there is one.
+    device: None picks an accelerator where there is one; a GPU adds in a fixed order here, and a network with a layer
+    that cannot is refused on it.
 
     `train_on_shards(TorchEnsemble(...), shards)` and `train_teachers` train the ensemble; `fit` trains one network
     with the same settings, as any scikit-learn classifier. Images are divided by their root mean square, columns of
@@ -245,9 +246,9 @@ def memory_of(network: Any, shape: tuple[int, ...], batch_size: int) -> int:
     """Bytes that one network takes among others in training, about: its weights, and the values of one batch."""
     values = 0
 
-    def count(layer: Any, given: Any, made: Any) -> None:
+    def count(layer: Any, inputs: Any, output: Any) -> None:
         nonlocal values
-        values += made.numel() if isinstance(made, torch.Tensor) else 0
+        values += output.numel() if isinstance(output, torch.Tensor) else 0
 
     hooks = [layer.register_forward_hook(count) for layer in network.modules() if not list(layer.children())]
     with torch.no_grad():
