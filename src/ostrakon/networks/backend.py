@@ -65,8 +65,8 @@ def repeatable(device: Any, *, strict: bool = True) -> Generator[None]:
             if _NO_VERSION not in str(error):
                 raise
             raise InvalidInput(
-                f"device must be 'cpu' for a network with {str(error).split()[0]}, which does not give equal bits twice "
-                f"on {str(device)!r}."
+                f"device must be 'cpu' for a network with {str(error).split()[0]}, which does not repeat to the last "
+                f"bit on {str(device)!r}."
             ) from error
         finally:
             torch.use_deterministic_algorithms(before[0], warn_only=before[1])
