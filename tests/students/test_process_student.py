@@ -1,5 +1,7 @@
 """The Gaussian process on sums and counts: its closed form, what it does with clusters and without, what leaves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import check_grad
@@ -13,7 +15,7 @@ from ostrakon.features.graph import build_graph
 from ostrakon.features.moments import MomentMap
 from ostrakon.students import process_student
 from ostrakon.students.cells import cell_of
-from ostrakon.students.moment_students import MomentLogistic, ReleasedMoments
+from ostrakon.students.moment_students import MomentLogistic, MomentVote, ReleasedMoments
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.process_student import GaussianProcessStudent
 from ostrakon.students.selection import Candidate, Released, select
@@ -171,3 +173,19 @@ def test_without_sums_it_is_refused():
         GaussianProcessStudent().fit(X, y)
     with pytest.raises(InvalidInput, match="moment-gnmax releases"):
         nothing.fit_student(GaussianProcessStudent(), X)
+
+
+@pytest.mark.parametrize("kind", [GaussianProcessStudent, MomentVote])
+def test_counts_that_noise_swallows_leave_the_sums(kind, tmp_path):
+    X, _ = rows(600, clusters=False, seed=0)
+    release = replace(released(X, clusters=False), counts=np.full((60, 2), -100.0))
+    student = release.fit_student(kind(NoisyCountStudent(representation="raw")), X)
+    test, y = rows(1000, clusters=False, seed=3)
+    assert student.other_ is None
+    assert np.mean(student.predict(test) == y) > 0.7
+    alone = release.fit_student(MomentLogistic() if kind is MomentVote else kind(), X)
+    np.testing.assert_array_equal(student.predict_proba(test), alone.predict_proba(test))
+    student.n_features_in_ = X.shape[1]
+    export_student(student, tmp_path / "student")
+    said = load_student(tmp_path / "student").predict_proba(test)
+    np.testing.assert_allclose(said, student.predict_proba(test), atol=1e-9)

@@ -118,7 +118,9 @@ def _voting(graph: Graph, model: Any, rows: Any) -> Answer:
 
 
 def _moment_vote(graph: Graph, model: Any, rows: Any) -> Answer:
-    likely = graph.add("Div", graph.add("Add", moments(graph, model.linear_, rows)[1], _other(graph, model, rows)), 2.0)
+    likely = moments(graph, model.linear_, rows)[1]
+    if model.other_ is not None:
+        likely = graph.add("Div", graph.add("Add", likely, _other(graph, model, rows)), 2.0)
     return best(graph, likely), likely
 
 

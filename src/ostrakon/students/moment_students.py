@@ -14,6 +14,7 @@ from ostrakon.features.cells import PairMap
 from ostrakon.features.labels import LabelMap
 from ostrakon.features.moments import MomentMap, shared_steps
 from ostrakon.features.sums import SumMap
+from ostrakon.students.labelled import ALL_NOISE
 from ostrakon.validation import InvalidInput, positive
 from ostrakon.votes import STEPS
 
@@ -112,10 +113,21 @@ class MomentLogistic(ClassifierMixin, BaseEstimator):
         return self.predict_proba(X).argmax(axis=1)
 
 
+def taught_by_counts(other: Any, X: Any, released: Any) -> Any:
+    """A copy of a student that has learned from the counts; None where noise exceeds every count, not the sums."""
+    try:
+        return released.fit_student(clone(other), X)
+    except InvalidInput as refusal:
+        if str(refusal) != ALL_NOISE:
+            raise
+        return None
+
+
 class MomentVote(ClassifierMixin, BaseEstimator):
     """The mean of what `MomentLogistic` believes and of what another student does, who learned from the noisy counts.
 
-    other: a student with predict_proba. Fitted: `classes_` (all), `linear_`, `other_`.
+    other: a student with predict_proba. Fitted: `classes_` (all), `linear_`, `other_` (None where noise exceeds
+    every count).
     Guarantee: a function of public rows and of what was released.
     """
 
@@ -130,7 +142,7 @@ class MomentVote(ClassifierMixin, BaseEstimator):
     def fit_moments(self, X: Any, released: Any) -> Self:
         """Learn from all that was released, a `ostrakon.students.selection.Released`."""
         self.linear_ = MomentLogistic(self.penalty).fit_moments(X, released)
-        self.other_ = released.fit_student(clone(self.other), X)
+        self.other_ = taught_by_counts(self.other, X, released)
         self.classes_ = self.linear_.classes_
         return self
 
@@ -138,6 +150,8 @@ class MomentVote(ClassifierMixin, BaseEstimator):
         """Probabilities of all classes, (rows, classes)."""
         check_is_fitted(self, "linear_")
         likely = self.linear_.predict_proba(X)
+        if self.other_ is None:
+            return likely
         likely[:, np.asarray(self.other_.classes_, np.int64)] += self.other_.predict_proba(X)
         return likely / 2
 

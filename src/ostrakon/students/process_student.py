@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.optimize import minimize
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.features.graph import build_graph
@@ -18,7 +18,7 @@ from ostrakon.features.moments import MomentMap
 from ostrakon.students.cells import cell_of
 from ostrakon.students.label_spreading import neighbour_weights
 from ostrakon.students.labelled import require_counts
-from ostrakon.students.moment_students import NEEDS_MOMENTS, MomentLogistic, ReleasedMoments
+from ostrakon.students.moment_students import NEEDS_MOMENTS, MomentLogistic, ReleasedMoments, taught_by_counts
 from ostrakon.validation import InvalidInput
 
 FloatArray = NDArray[np.float64]
@@ -62,7 +62,7 @@ class GaussianProcessStudent(ClassifierMixin, BaseEstimator):
     def fit_moments(self, X: Any, released: Any) -> Self:
         """Learn from all that was released, a `ostrakon.students.selection.Released`."""
         self.linear_ = MomentLogistic().fit_moments(X, released)
-        self.other_ = None if self.other is None else released.fit_student(clone(self.other), X)
+        self.other_ = None if self.other is None else taught_by_counts(self.other, X, released)
         moments: ReleasedMoments = released.moments
         assert isinstance(moments.directions, MomentMap)
         features = np.asarray(X, np.float32)
