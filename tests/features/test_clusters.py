@@ -23,8 +23,8 @@ def lloyd(points, fixed, centres, rounds):
     return centres, members
 
 
-@pytest.mark.parametrize("cells", [1, 1000, 2**20])
-@pytest.mark.parametrize("rounds", [1, 7])
+@pytest.mark.parametrize("cells", [100, 1000, 2**20])
+@pytest.mark.parametrize("rounds", [1, 7, 30])
 def test_centres_settle_around_those_that_are_fixed(cells, rounds, monkeypatch):
     monkeypatch.setattr(clusters, "_CELLS", cells)
     centres, members = settled(POINTS, FIXED, CENTRES, rounds=rounds)

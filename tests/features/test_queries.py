@@ -116,3 +116,14 @@ def test_of_more_rows_they_are_as_good_nested_and_none_twice(monkeypatch, blocks
     assert set((few // 250).tolist()) == set(range(12))
     assert len(set(few.tolist())) == 30
     assert len(set(representatives(points[:600], 600, random_state=0).tolist())) == 600
+
+
+def test_the_number_of_cores_changes_nothing(monkeypatch):
+    """In small blocks, and where rows repeat so that centres are equally near."""
+    points = np.random.default_rng(0).integers(0, 6, (3000, 3)).astype(float)
+    monkeypatch.setattr(clusters, "_CELLS", 20_000)
+    given = []
+    for cores in (1, 2, 5):
+        monkeypatch.setattr(clusters, "effective_n_jobs", lambda asked, cores=cores: cores)
+        given.append(representatives(points, 200, random_state=0).tolist())
+    assert given[0] == given[1] == given[2]

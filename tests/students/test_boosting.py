@@ -73,3 +73,16 @@ def test_labels_that_are_numbers_are_no_shares():
     ours = Boosting(max_iter=5, random_state=0).fit(X, np.where(Y == 1, 3.0, 1.0))
     assert ours.classes_.tolist() == [1.0, 3.0]
     assert set(ours.predict(X)) == {1.0, 3.0}
+
+
+def test_steps_end_where_those_of_scikit_learn_do():
+    rows = in_steps(np.column_stack([X, np.ones(600), np.where(np.arange(600) < 9, np.nan, X[:, 1])]), 32)
+    options = {"max_bins": 32, "max_iter": 5, "random_state": 0}
+    ours = Boosting(**options).fit(rows, Y)
+    theirs = HistGradientBoostingClassifier(**options).fit(rows, Y)
+    mine, its = vars(ours._bin_mapper), vars(theirs._bin_mapper)
+    for name in ("n_bins_non_missing_", "is_categorical_", "missing_values_bin_idx_"):
+        np.testing.assert_array_equal(mine[name], its[name])
+    for steps, right in zip(mine["bin_thresholds_"], its["bin_thresholds_"], strict=True):
+        np.testing.assert_array_equal(steps, right)
+    assert ours.predict_proba(rows).tobytes() == theirs.predict_proba(rows).tobytes()
