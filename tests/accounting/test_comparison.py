@@ -103,8 +103,8 @@ def test_where_votes_agree_no_noise_costs_that_much():
 
 @pytest.mark.slow
 def test_they_share_one_gated_epsilon():
-    votes = PublicVotes(np.tile([[20, 0], [19, 1], [17, 3]], (2, 1)))
-    shapes = (GNMax(sigma2=8), PermuteAndFlip(epsilon_per_query=0.2))
+    votes = PublicVotes([[14, 0], [13, 1], [12, 2]])
+    shapes = (GNMax(sigma2=5), PermuteAndFlip(epsilon_per_query=0.2))
     found = compare(votes, epsilon=0.9, delta=1e-4, at="gated", mechanisms=shapes)
     by_name = {row.name: row for row in found.rows}
     assert all(0.97 * 0.9 < row.gated <= 0.9 for row in found.rows)

@@ -1,5 +1,6 @@
 """A run whose teachers are trained by Dask's workers: the same votes, and a statement that says who saw the data."""
 
+import contextlib
 import json
 
 import numpy as np
@@ -29,6 +30,7 @@ def files(tmp_path):
 def train(files, out, *more):
     given = ["--private", files / "private.csv", "--public", files / "public.csv", "--target", "ill"]
     noise = ["--mechanism", "gnmax(sigma2=10)", "--queries", "40", "--teachers", "60", "--teacher", "logistic"]
+    noise += ["--student", "logistic", "--jobs", "1"]
     return ostrakon(
         "train", *map(str, [*given, *noise, "--classes", "no,yes", "--out", files / out, *more]), folder=files
     )
@@ -38,12 +40,22 @@ def votes(files, out):
     return array_from(read_checksummed(files / out / "private" / "votes.npy", what="votes").payload)
 
 
-@pytest.mark.slow
-def test_votes_are_the_same_and_the_statement_says_who_saw_the_data(files):
+def workers():
     distributed = pytest.importorskip("distributed")
+    return distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two workers, which import the libraries once for all tests."""
+    with workers() as started:
+        yield started
+
+
+@pytest.mark.slow
+def test_votes_are_the_same_and_the_statement_says_who_saw_the_data(files, cluster):
     assert train(files, "here").returncode == 0
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
-        done = train(files, "there", "--engine", f"dask:{cluster.scheduler_address}")
+    done = train(files, "there", "--engine", f"dask:{cluster.scheduler_address}")
     assert done.returncode == 0, done.stderr
     np.testing.assert_array_equal(votes(files, "there"), votes(files, "here"))
     told = [json.loads((files / out / "release" / "statement.json").read_text()) for out in ("here", "there")]
@@ -86,12 +98,12 @@ def train_per_record(files, out, *more):
 @pytest.mark.slow
 @pytest.mark.parametrize("store", [False, True])
 def test_per_record_votes_are_counted_by_workers(files, store, request):
-    distributed = pytest.importorskip("distributed")
     bucket = request.getfixturevalue("bucket") if store else None
     assert train_per_record(files, "here").returncode == 0
     more = ["--store", "s3://hospital/run"] if store else []
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
-        done = train_per_record(files, "there", "--engine", f"dask:{cluster.scheduler_address}", *more)
+    # Workers read the address of the store from their environment when they start.
+    with workers() if store else contextlib.nullcontext(request.getfixturevalue("cluster")) as started:
+        done = train_per_record(files, "there", "--engine", f"dask:{started.scheduler_address}", *more)
     assert done.returncode == 0, done.stderr
     assert votes(files, "here").sum() > 1000
     np.testing.assert_array_equal(votes(files, "there"), votes(files, "here"))
