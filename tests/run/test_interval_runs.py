@@ -30,6 +30,7 @@ from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
 
 STUDENTS = ["auto", "soft-vote", "hist-gradient-boosting"]
+TREES = "extra-trees(n_estimators=20)"
 
 
 def rows(n, seed):
@@ -148,7 +149,7 @@ WORLDS = ["heteroscedastic", "heavy tails", "skewed", "few records", "constants"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("world", "student"), [*((world, "auto") for world in WORLDS), (WORLDS[0], "soft-vote"), (WORLDS[5], "soft-vote")]
+    ("world", "student"), [*((world, "auto") for world in WORLDS), *((WORLDS[at], TREES) for at in (0, 5))]
 )
 def test_whole_runs_cover_new_rows_of_hard_worlds(world, student):
     """Failures at most as often as 5% of runs fail; new rows are known to within half a percent."""
