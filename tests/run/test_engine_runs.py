@@ -1,6 +1,5 @@
 """A run whose teachers are trained by Dask's workers: the same votes, and a statement that says who saw the data."""
 
-import contextlib
 import json
 
 import numpy as np
@@ -95,25 +94,36 @@ def train_per_record(files, out, *more):
     return ostrakon("train", *map(str, [*given, "--out", files / out, *more]), folder=files)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("store", [False, True])
-def test_per_record_votes_are_counted_by_workers(files, store, request):
-    bucket = request.getfixturevalue("bucket") if store else None
+def per_record_votes_are_counted_by_workers(files, cluster, *more):
     assert train_per_record(files, "here").returncode == 0
-    more = ["--store", "s3://hospital/run"] if store else []
-    # Workers read the address of the store from their environment when they start.
-    with workers() if store else contextlib.nullcontext(request.getfixturevalue("cluster")) as started:
-        done = train_per_record(files, "there", "--engine", f"dask:{started.scheduler_address}", *more)
+    done = train_per_record(files, "there", "--engine", f"dask:{cluster.scheduler_address}", *more)
     assert done.returncode == 0, done.stderr
     assert votes(files, "here").sum() > 1000
     np.testing.assert_array_equal(votes(files, "there"), votes(files, "here"))
     told = [json.loads((files / out / "release" / "statement.json").read_text()) for out in ("here", "there")]
     assert "workers of Dask received private rows: everyone who runs or can reach" in told[1]["trust_model"]
-    assert ("were stored in object storage" in told[1]["trust_model"]) == store
+    assert ("were stored in object storage" in told[1]["trust_model"]) == ("--store" in more)
     assert "s3://hospital" not in json.dumps(told[1])
     assert told[0]["guarantee"] == told[1]["guarantee"]
-    if bucket is not None:
-        names = keys(bucket)
-        assert "run/shards/shards.json" in names
-        assert any(name.startswith("run/shards/") and name.endswith("-piece-00.parquet") for name in names)
-        assert not (files / "there" / "private" / "shards").exists()
+
+
+@pytest.mark.slow
+def test_per_record_votes_are_counted_by_workers(files, cluster):
+    per_record_votes_are_counted_by_workers(files, cluster)
+
+
+@pytest.mark.slow
+def test_workers_read_and_write_the_store(files, bucket):
+    # Workers read the address of the store from their environment when they start.
+    with workers() as cluster:
+        assert train(files, "trained-here").returncode == 0
+        engine = ("--engine", f"dask:{cluster.scheduler_address}")
+        done = train(files, "trained-there", *engine, "--store", "s3://hospital/trained")
+        assert done.returncode == 0, done.stderr
+        np.testing.assert_array_equal(votes(files, "trained-there"), votes(files, "trained-here"))
+        assert not (files / "trained-there" / "private" / "teachers").exists()
+        per_record_votes_are_counted_by_workers(files, cluster, "--store", "s3://hospital/run")
+    names = keys(bucket)
+    assert "run/shards/shards.json" in names
+    assert any(name.startswith("run/shards/") and name.endswith("-piece-00.parquet") for name in names)
+    assert not (files / "there" / "private" / "shards").exists()

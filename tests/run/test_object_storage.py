@@ -550,14 +550,3 @@ def test_noisy_counts_of_everyone_are_drawn_once_for_all_machines(files, bucket)
     assert any(key.startswith("r/noise/") for key in keys(bucket))
     told = json.loads((files / "two" / "release" / "statement.json").read_text())["trust_model"]
     assert "the votes, the noise and, where the run has them, shards of private rows" in told
-
-
-@pytest.mark.slow
-def test_workers_of_dask_read_and_write_the_store(files, bucket):
-    distributed = pytest.importorskip("distributed")
-    assert train(files, "here").returncode == 0
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
-        done = train(files, "there", "--engine", f"dask:{cluster.scheduler_address}", "--store", "s3://hospital/run")
-    assert done.returncode == 0, done.stderr
-    np.testing.assert_array_equal(votes(files, "there"), votes(files, "here"))
-    assert not (files / "there" / "private" / "teachers").exists()
