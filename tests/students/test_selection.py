@@ -222,21 +222,35 @@ def test_what_students_warn_of_is_shown_once_when_all_are_tried(recwarn):
     assert not [one for one in recwarn if one.category is ConvergenceWarning]
 
 
+BEGUN, ALLOWED, ENDED = threading.Event(), threading.Event(), threading.Event()
+
+
 class Slow(DummyClassifier):
     def fit(self, X, y, sample_weight=None):
-        time.sleep(3)
-        return super().fit(X, y, sample_weight)
+        BEGUN.set()
+        ALLOWED.wait(60)
+        fitted = super().fit(X, y, sample_weight)
+        ENDED.set()
+        return fitted
+
+
+def interrupt(thread):
+    BEGUN.wait(60)
+    signal.pthread_kill(thread, signal.SIGINT)
 
 
 def test_an_interrupt_does_not_wait_for_students_that_learn(recwarn):
+    for event in (BEGUN, ALLOWED, ENDED):
+        event.clear()
     pair = [Candidate(name=name, student=on_counts(Slow(strategy="prior"))) for name in ("a", "b")]
-    threading.Timer(0.5, signal.pthread_kill, [threading.get_ident(), signal.SIGINT]).start()
-    begun = time.monotonic()
+    threading.Thread(target=interrupt, args=[threading.get_ident()]).start()
     with pytest.raises(KeyboardInterrupt):
         select(pair, PUBLIC, PUBLIC, noisy(crossed))
-    assert time.monotonic() - begun < 2
+    assert not ENDED.is_set()
     # A fit that ends later leaves warnings as they are shown.
-    time.sleep(3)
+    ALLOWED.set()
+    assert ENDED.wait(60)
+    time.sleep(0.5)
     warnings.warn("still shown", stacklevel=1)
     assert "still shown" in [str(one.message) for one in recwarn]
 
