@@ -108,8 +108,8 @@ def test_a_font_that_draws_no_letters_is_left_out() -> None:
 
 @pytest.mark.slow
 def test_glyph_150_is_learned_from_other_fonts_than_it_is_asked_about() -> None:
-    data = datasets.glyphs(50_000, 2000, 1000, n_classes=150, system_fonts=False, split_fonts=True)
-    assert (data.X.shape, len(np.unique(data.y))) == ((50_000, 28, 28), 150)
+    data = datasets.glyphs(15_000, 2000, 1000, n_classes=150, system_fonts=False, split_fonts=True)
+    assert (data.X.shape, len(np.unique(data.y))) == ((15_000, 28, 28), 150)
     counts = np.bincount(data.y, minlength=150)
     assert 3.5 < counts.max() / counts.min() < 7
     seen = learn_representation("hog", data.X_public, random_state=0)
@@ -117,8 +117,8 @@ def test_glyph_150_is_learned_from_other_fonts_than_it_is_asked_about() -> None:
     centres = np.stack([own[data.y[:4000] == k].mean(axis=0) for k in range(150)])
     asked = seen.transform(data.X_test)
     right = (((asked[:, None] - centres[None]) ** 2).sum(axis=2).argmin(axis=1) == data.y_test).mean()
-    # A guess is right one time in 150; fonts that are known (test fonts on the private side) would give more.
-    assert 0.2 < right < 0.9
+    # A guess is right one time in 150; fonts that are known (test fonts on the private side) give 0.64.
+    assert 0.2 < right < 0.6
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def test_a_service_over_tls_keeps_its_answers_over_a_kill(place, rows):
         with pytest.raises(urllib.error.URLError):
             urllib.request.urlopen(f"https://localhost:{served.port}/health")
         os.kill(served.process.pid, signal.SIGKILL)
-    with Served(place, *tls, trust=trust) as served:
+    with ServedByACopy(place, *tls, trust=trust) as served:
         assert served.call("/v1/labels", {"rows": rows(23)})["labels"] == first
         assert len(Ledger(place.ledger).account("data-1").spends) > 1
 
