@@ -258,7 +258,7 @@ def test_a_service_that_is_told_to_end_closes_its_store_and_settles_its_block(pl
 
 @pytest.mark.slow
 def test_pipelined_requests_and_lines_in_paths_and_headers(place):
-    with Served(place) as service:
+    with ServedByACopy(place) as service:
         body = json.dumps({"rows": [{"age": 44.25, "town": "Ulm"}]}).encode()
         head = f"Host: localhost\r\nAuthorization: Bearer {service.token}\r\nContent-Type: application/json\r\n"
         head = f"{head}Content-Length: {len(body)}\r\n".encode()
