@@ -20,10 +20,10 @@ def curve(X):
     return 0.5 + 0.3 * X[:, 0] + 0.15 * np.sin(3 * X[:, 1])
 
 
-def released(noise, seed=0):
+def released(noise, seed=0, quantity=curve):
     """What a run with this noise releases."""
     rng, sums = np.random.default_rng(seed), SumMap.of(PUBLIC)
-    quantity = np.rint(curve(PRIVATE) * STEPS).astype(np.int64)
+    quantity = np.rint(quantity(PRIVATE) * STEPS).astype(np.int64)
     table = sums.table(quantity_steps(sums.steps(PRIVATE), quantity).sum(axis=0)) / STEPS
     cells, counts = nearest(PRIVATE, PUBLIC[QUERIES]), np.zeros((len(QUERIES), 2))
     np.add.at(counts, cells, np.stack([1 - quantity / STEPS, quantity / STEPS], axis=1))
@@ -34,8 +34,8 @@ def released(noise, seed=0):
     return Released(queries=QUERIES, counts=counts, sigma2=2 * noise, moments=moments)
 
 
-def r2(student):
-    right = curve(TEST)
+def r2(student, quantity=curve):
+    right = quantity(TEST)
     return 1 - np.square(student.predict(TEST) - right).sum() / np.square(right - right.mean()).sum()
 
 
@@ -43,6 +43,15 @@ def test_it_finds_a_curve():
     student = QuantityRidge().fit_moments(PUBLIC, released(2.0))
     assert r2(student) > 0.95
     assert r2(QuantityRidge().fit_moments(PUBLIC, released(20.0))) > 0.8
+
+
+def test_a_mean_far_from_the_middle_of_the_range():
+    """Features whose private and public means differ by chance must not look as if they explained the quantity."""
+
+    def low(X):
+        return 0.06 + 0.1 * (curve(X) - 0.5)
+
+    assert r2(QuantityRidge().fit_moments(PUBLIC, released(2.0, seed=1, quantity=low)), low) > 0.4
 
 
 @pytest.mark.slow

@@ -78,17 +78,24 @@ class Outlook:
         if self.rehearsal is None:
             return f"No {self.measures[0]} is forecast: {self.not_rehearsed}."
         times = f"a run was simulated {len(self.rehearsal.without_noise)} times, each time with other"
-        asked = f"A rehearsal can ask about {self.rehearsal.pool:,} public rows at most, fewer than the run"
+        simulated = {(one.epsilon, one.mechanism) for one in self.rehearsal.forecasts}
+        plans = [one.plan for one in self.offers if one.plan and (one.epsilon, one.mechanism) in simulated]
+        most = max((plan.queries for plan in plans), default=0)
+        fewer = ""
+        if self.rehearsal.pool < most:
+            fewer = (
+                f" A simulation can ask about at most {self.rehearsal.pool:,} public rows, a run about up to {most:,}."
+            )
         if self.rehearsal.simulated:
             return (
                 f"The public rows have no labels, so no accuracy is forecast. Instead {times} labels: random smooth "
                 "functions of the public features. The table says how many points of accuracy it loses there against "
-                f"gradient boosting without noise. This tells epsilons apart, not how hard the task is. {asked}."
+                f"gradient boosting without noise. This tells epsilons apart, not how hard the task is.{fewer}"
             )
         return (
             f"{_TITLES[self.target]} are rehearsed: {times} labelled public rows as the private side, the public pool "
-            "and the held-out rows. They hold as far as private rows are of the same kind as public ones. "
-            f"{asked}, whose results are usually a little better."
+            f"and the held-out rows. They hold as far as private rows are of the same kind as public ones.{fewer}"
+            f"{' Its results are usually a little better.' if fewer else ''}"
         )
 
     def _repr_html_(self) -> str:

@@ -143,9 +143,11 @@ def weights_of_sums(
     expected = _records(totals, members, records, noise_of_totals)
     spread = 1 + records / len(rows)
     rotated = vectors.T @ sums
+    # Means of features differ by chance between private and public rows, and sums by that times the target's mean.
+    means_of_targets = np.square(sums[blocks[0]] / records).sum(axis=0).mean()
     fitted: list[tuple[float, FloatArray, FloatArray]] = []
     for left in _UNEXPLAINED:
-        variances = values * left * spread + noise[0] ** 2
+        variances = values * (left + means_of_targets) * spread + noise[0] ** 2
         by_cell = expected * left * spread + noise[1] ** 2
         precision = (vectors * (values**2 / variances)) @ vectors.T
         precision += (means.T * (expected**2 / by_cell)) @ means
