@@ -122,7 +122,7 @@ def votes(given: argparse.Namespace) -> None:
     drawn = Drawn(given.work)
     asked, labels, X = np.asarray(drawn.F_queries), drawn.labels("y"), np.asarray(drawn.F)
     for teachers in SIZES:
-        file = file_of(VOTES, "glyph", teachers)  # type: ignore[arg-type]
+        file = file_of(VOTES, "glyph", teachers)
         if file.exists():
             continue
         start = time.process_time()
@@ -148,7 +148,7 @@ def votes(given: argparse.Namespace) -> None:
 
 def ensemble(teachers: int = SIZES[0]) -> TeacherVotes:
     """The kept votes."""
-    return read(file_of(VOTES, "glyph", teachers), teachers)  # type: ignore[arg-type]
+    return read(file_of(VOTES, "glyph", teachers), teachers)
 
 
 def taught(drawn: Drawn, rows: Any, labels: Any) -> tuple[SupervisedNetwork, float]:

@@ -127,7 +127,7 @@ def test_the_rehearsal_follows_the_table_and_says_how_far_it_is(planned):
     code, out, err = planned("--epsilons", 2, "--student", "logistic", "--repetitions", 2)
     assert code == 0
     assert err.splitlines() == ["Reading the public rows …", "Pricing …", "Computing features of the public rows …"]
-    order = [out.index(told) for told in ("attacker right", "Simulated 1 of 2", "Simulated 2 of 2", "one run in 95%")]
+    order = [out.index(text) for text in ("attacker right", "Simulated 1 of 2", "Simulated 2 of 2", "one run in 95%")]
     assert order == sorted(order)
     words = " ".join(out.split())
     assert "2 simulations say little about how runs differ, so the intervals are wide; 5 say more." in words
@@ -253,10 +253,10 @@ def test_refusals_of_trained_teachers_are_one_sentence_and_alone_they_are_an_err
     asked = ("--mechanism", "confident-gnmax", "--epsilons", 0.1, 0.5, "--rehearse", "none")
     code, out, _ = planned(*asked)
     words = " ".join(out.split())
-    told = (
+    refused = (
         r"Refused, confident-gnmax at epsilon 0\.1, 0\.5: epsilon must be at least [\d.]+ for 40 queries of 5 teachers"
     )
-    assert (code, len(re.findall(told + "; fewer queries or more teachers need less", words))) == (0, 1)
+    assert (code, len(re.findall(refused + "; fewer queries or more teachers need less", words))) == (0, 1)
     assert "moment-gnmax" not in words
     code, out, _ = planned("--epsilons", 0.0001)
     assert (code, "No accuracy is forecast: every plan is refused." in out) == (2, True)

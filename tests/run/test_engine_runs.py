@@ -57,10 +57,10 @@ def test_votes_are_the_same_and_the_statement_says_who_saw_the_data(files, clust
     done = train(files, "there", "--engine", f"dask:{cluster.scheduler_address}")
     assert done.returncode == 0, done.stderr
     np.testing.assert_array_equal(votes(files, "there"), votes(files, "here"))
-    told = [json.loads((files / out / "release" / "statement.json").read_text()) for out in ("here", "there")]
-    assert "workers of Dask received private rows: everyone who runs or can reach" in told[1]["trust_model"]
-    assert told[1]["trust_model"].startswith(told[0]["trust_model"])
-    assert told[0]["guarantee"] == told[1]["guarantee"]
+    statements = [json.loads((files / out / "release" / "statement.json").read_text()) for out in ("here", "there")]
+    assert "workers of Dask received private rows: everyone who runs or can reach" in statements[1]["trust_model"]
+    assert statements[1]["trust_model"].startswith(statements[0]["trust_model"])
+    assert statements[0]["guarantee"] == statements[1]["guarantee"]
     # Gone on without the engine, the run still says it.
     assert train(files, "there").returncode == 0
     assert "workers of Dask" in json.loads((files / "there" / "release" / "statement.json").read_text())["trust_model"]
@@ -100,11 +100,11 @@ def per_record_votes_are_counted_by_workers(files, cluster, *more):
     assert done.returncode == 0, done.stderr
     assert votes(files, "here").sum() > 1000
     np.testing.assert_array_equal(votes(files, "there"), votes(files, "here"))
-    told = [json.loads((files / out / "release" / "statement.json").read_text()) for out in ("here", "there")]
-    assert "workers of Dask received private rows: everyone who runs or can reach" in told[1]["trust_model"]
-    assert ("were stored in object storage" in told[1]["trust_model"]) == ("--store" in more)
-    assert "s3://hospital" not in json.dumps(told[1])
-    assert told[0]["guarantee"] == told[1]["guarantee"]
+    statements = [json.loads((files / out / "release" / "statement.json").read_text()) for out in ("here", "there")]
+    assert "workers of Dask received private rows: everyone who runs or can reach" in statements[1]["trust_model"]
+    assert ("were stored in object storage" in statements[1]["trust_model"]) == ("--store" in more)
+    assert "s3://hospital" not in json.dumps(statements[1])
+    assert statements[0]["guarantee"] == statements[1]["guarantee"]
 
 
 @pytest.mark.slow

@@ -116,11 +116,11 @@ def test_a_redirect_never_repeats_what_a_client_typed(idle):
 def test_open_paths_have_a_rate_by_address(service, monkeypatch):
     # An hour, so that no second passes meanwhile on a busy machine.
     monkeypatch.setattr(middleware, "OPEN_PER_SECOND", RateLimitItemPerHour(middleware.OPEN_PER_SECOND.amount))
-    told = [service.web.get(path) for path in ("/health", "/ready") * 15]
+    answers = [service.web.get(path) for path in ("/health", "/ready") * 15]
     allowed = middleware.OPEN_PER_SECOND.amount
-    assert [one.status_code for one in told] == [200] * allowed + [429] * (30 - allowed)
-    assert refused(told[-1], 429, "too_many_requests")
-    assert told[-1].headers["connection"] == "close"
+    assert [one.status_code for one in answers] == [200] * allowed + [429] * (30 - allowed)
+    assert refused(answers[-1], 429, "too_many_requests")
+    assert answers[-1].headers["connection"] == "close"
     assert service.get("/v1/budget").status_code == 200
 
 

@@ -11,7 +11,6 @@ import pandas as pd
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from threadpoolctl import threadpool_limits
 
 from ostrakon.data.embeddings import as_columns
 from ostrakon.features import photos
@@ -20,6 +19,7 @@ from ostrakon.features.pixels import as_colours, brightest_of
 from ostrakon.features.preparation import Preparation, beside
 from ostrakon.features.recipe import Recipe
 from ostrakon.features.rowwise import mark_of
+from ostrakon.numerics.threads import on_one_thread
 from ostrakon.progress import tracked
 from ostrakon.validation import InvalidInput
 
@@ -166,7 +166,7 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
 
     def _encoded(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         # Every row is computed by one thread, so the number of workers does not change its features.
-        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
+        with on_one_thread(), ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
             label = "Encoding pictures" if self.network_.preparation.kind == "image" else "Encoding rows"
             encoded = list(tracked(workers.map(self._known_or_one, rows), label, total=len(rows)))
         return np.stack(encoded) if encoded else np.empty((0, self.width_), np.float32)

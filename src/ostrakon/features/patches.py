@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA
 from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits
 
 from ostrakon.features.pixels import as_colours, brightest_of, resized
 from ostrakon.features.rowwise import mark_of
+from ostrakon.numerics.threads import on_one_thread
 from ostrakon.progress import tracked
 from ostrakon.validation import InvalidInput, whole
 
@@ -87,7 +87,7 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         marks = [mark_of(image) for image in images]
         different = dict(zip(marks, images, strict=True))
         # Every image is computed by one thread, so the number of workers does not change its features.
-        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
+        with on_one_thread(), ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
             responses = workers.map(self._one, different.values())
             features = dict(zip(different, tracked(responses, "Comparing patches", total=len(different)), strict=True))
         return np.stack([features[mark] for mark in marks]) if marks else np.empty((0, 8 * self.atoms_.shape[1]))

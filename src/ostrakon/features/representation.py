@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.decomposition import PCA
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
-from threadpoolctl import threadpool_limits
 
 from ostrakon.data.embeddings import groups
 from ostrakon.features.embedded import EmbeddedFeatures
@@ -24,6 +23,7 @@ from ostrakon.features.patches import EvenedComponents, PatchFeatures
 from ostrakon.features.rowwise import ANY, in_blocks, own_rows, row_count, take_rows
 from ostrakon.features.tables import TableFeatures
 from ostrakon.features.text import TextColumns, default_text, holds_text_alone, reads_text, require_text_encoder
+from ostrakon.numerics.threads import on_one_thread
 from ostrakon.plugins import from_entry_point
 from ostrakon.progress import showing
 from ostrakon.validation import InvalidInput, whole
@@ -291,7 +291,7 @@ class _Flat(TransformerMixin, BaseEstimator):
 
 def _one_thread(transformer: Any) -> AbstractContextManager[Any]:
     """Linear algebra on one thread; no limit where there is none, because searching for its libraries takes time."""
-    return nullcontext() if isinstance(transformer, _Flat | TableFeatures) else threadpool_limits(1, user_api="blas")
+    return nullcontext() if isinstance(transformer, _Flat | TableFeatures) else on_one_thread()
 
 
 def require_known(name: str) -> None:

@@ -16,9 +16,9 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy.special import erf
-from threadpoolctl import threadpool_limits
 
 from ostrakon.features.recipe import digest_of_file
+from ostrakon.numerics.threads import on_one_thread
 from ostrakon.progress import tracked
 from ostrakon.validation import InvalidInput
 
@@ -48,7 +48,7 @@ class TextEncoder:
         known = {text: self._last[text] for text in texts if text in self._last}
         parts = self._together([text for text in dict.fromkeys(texts) if text not in known])
         # Every text is computed by one thread, so the number of workers does not change its embedding.
-        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
+        with on_one_thread(), ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
             encoded = (of for part in workers.map(self._some, parts) for of in part)
             known |= tracked(encoded, "Encoding texts", total=sum(map(len, parts)))
         self._last = known
@@ -239,7 +239,7 @@ class SentenceEncoder(TextEncoder):
 def _alone(weight: NDArray[np.float32], tokens: int, texts: int) -> bool:
     """Whether the product of a matrix with the tokens of several texts has the bits of one text after the other."""
     rows = np.random.default_rng(0).normal(size=(texts, tokens, len(weight))).astype(np.float32)
-    with threadpool_limits(1, user_api="blas"):
+    with on_one_thread():
         together = rows.reshape(texts * tokens, len(weight)) @ weight
         return together.tobytes() == np.stack([own @ weight for own in rows]).tobytes()
 

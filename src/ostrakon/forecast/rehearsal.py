@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from ostrakon.data.quantity import Quantity
 from ostrakon.estimators.choices import is_images
@@ -25,6 +24,7 @@ from ostrakon.forecast.offers import Offer, asked_for
 from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
 from ostrakon.forecast.scene import Scene
 from ostrakon.forecast.without_noise import Scores, constant_of, learned_without_noise, scores_of
+from ostrakon.numerics.threads import on_one_thread
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import Plan
@@ -204,7 +204,7 @@ def rehearse(
     with (
         _ONE_AT_A_TIME,
         reporting(progress, label="Simulating", total=total) as report,
-        threadpool_limits(1),
+        on_one_thread(api=None),
         warned_after() if threads else nullcontext(),
     ):
         report(0, total)
@@ -255,7 +255,7 @@ class _Given:
         self, repetition: int, students: dict[int, str], *, report: Report | None = None, total: int = 0
     ) -> _Played:
         """A repetition. students: who learns, by the number of the offer; the others are chosen here."""
-        with threadpool_limits(1):
+        with on_one_thread(api=None):
             stage = _Stage.of(self.shown, self.view, self.rows, repetition, self.options, records=self.records)
             played = _Played(
                 repetition=repetition,

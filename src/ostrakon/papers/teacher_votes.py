@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ostrakon.data.files import write_atomically, writing
-from ostrakon.papers.image_task import ImageTask, Name
+from ostrakon.papers.image_task import ImageTask
 from ostrakon.progress import Report
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, PublicVotes
@@ -35,7 +35,7 @@ class TeacherVotes:
         return float(right.mean() / self.votes.teachers)
 
 
-def file_of(folder: Path, name: Name, teachers: int) -> Path:
+def file_of(folder: Path, name: str, teachers: int) -> Path:
     """Where the votes of an ensemble are kept."""
     return folder / f"{name}-{teachers}-teachers.npz"
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
 from ostrakon.export.row_form import RowForm
 from ostrakon.features.text import reads_text
@@ -22,6 +21,7 @@ from ostrakon.ledger.state import Account, History
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.noise import secure_rng
+from ostrakon.numerics.threads import on_one_thread
 from ostrakon.options.files import Files
 from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan
@@ -401,7 +401,7 @@ def open_service(
         teachers = trained(plan, task.private, view, own, progress=progress, store=store, folder=shards).in_memory()
         answers = stack.enter_context(contextlib.closing(AnswerStore(home.private / "service")))
         _require_paid(answers, first.history())
-        stack.enter_context(threadpool_limits(1))
+        stack.enter_context(on_one_thread(api=None))
         of_run = OwnerVotes(plan=plan, classes=task.classes, public=view.public, teachers=teachers, budget=first)
         join(of_run.facts(), remote, terms)
         labeller = Labeller(

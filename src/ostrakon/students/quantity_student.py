@@ -144,10 +144,10 @@ def weights_of_sums(
     spread = 1 + records / len(rows)
     rotated = vectors.T @ sums
     # Means of features differ by chance between private and public rows, and sums by that times the target's mean.
-    means_of_targets = np.square(sums[blocks[0]] / records).sum(axis=0).mean()
+    squared_means = np.square(sums[blocks[0]] / records).sum(axis=0).mean()
     fitted: list[tuple[float, FloatArray, FloatArray]] = []
     for left in _UNEXPLAINED:
-        variances = values * (left + means_of_targets) * spread + noise[0] ** 2
+        variances = values * (left + squared_means) * spread + noise[0] ** 2
         by_cell = expected * left * spread + noise[1] ** 2
         precision = (vectors * (values**2 / variances)) @ vectors.T
         precision += (means.T * (expected**2 / by_cell)) @ means

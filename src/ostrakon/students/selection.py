@@ -283,7 +283,7 @@ def _at_the_same_time(candidates: Sequence[Candidate]) -> Generator[ThreadPool |
     if shared or threading.current_thread() is not threading.main_thread():
         yield None
         return
-    # These threads are daemons: whoever interrupts need not wait for their fits.
+    # These threads are daemons, so an interrupt does not wait for their fits.
     with on_one_thread(api=None), warned_after(), ThreadPool(effective_n_jobs(-1)) as threads:
         yield threads
 

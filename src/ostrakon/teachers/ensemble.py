@@ -6,9 +6,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from ostrakon.data.sharding import pieces
+from ostrakon.numerics.threads import on_one_thread
 from ostrakon.progress import Report, reporting
 from ostrakon.teachers.engines import engine_in_use
 from ostrakon.teachers.interface import check_estimator_like
@@ -132,7 +132,7 @@ class Teachers:
 
     def _asked_here(self, X: Any) -> Iterator[tuple[range, Any]]:
         # Limiting threads takes longer than a prediction of a small model, so it is done once.
-        with threadpool_limits(1):
+        with on_one_thread(api=None):
             for index, model in enumerate(self.models or ()):
                 own = range(index, index + 1)
                 yield own, said_by([model], X, own, queries=_length(X))

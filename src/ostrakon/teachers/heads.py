@@ -10,9 +10,10 @@ from typing import Any, Literal, Self
 import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_info
 
 from ostrakon.data.sharding import pieces
+from ostrakon.numerics.threads import on_one_thread
 from ostrakon.progress import Report, reporting
 from ostrakon.teachers.head_solvers import Head, HeadKind, Queries, answers, require_kind, solve
 from ostrakon.teachers.one_teacher import fingerprint_of
@@ -273,7 +274,7 @@ def _one_teacher_a_thread(n_jobs: int | None) -> Generator[Mapper]:
     """A map over teachers, in order, with linear algebra on one thread: more threads would change its rounding."""
     given = max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
     workers = given if n_jobs is None else joblib.effective_n_jobs(n_jobs)
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+    with on_one_thread(), ThreadPoolExecutor(workers) as pool:
         yield pool.map if workers > 1 else map
 
 

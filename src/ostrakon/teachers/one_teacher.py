@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
 from ostrakon.data.images_on_disk import Pixels, blocks_of
 from ostrakon.data.labels import of_set_numbers, set_numbers
+from ostrakon.numerics.threads import on_one_thread
 from ostrakon.teachers.interface import import_path
 from ostrakon.teachers.shards import Part
 from ostrakon.teachers.shared import SharedValue
@@ -124,7 +124,7 @@ def train_task(task: Task) -> tuple[range, list[Any] | KeptPiece]:
     if kept is not None:
         return task.teachers, kept
     # Workers already use all cores; threads of BLAS and OpenMP in each would compete for them.
-    with threadpool_limits(1):
+    with on_one_thread(api=None):
         models = [
             fit_teacher(task.estimator, X, y, index=index, seed=task.seed)
             for index, (X, y) in zip(task.teachers, shards, strict=True)
@@ -156,7 +156,7 @@ def predict_task(question: Question) -> tuple[range, Any]:
         return question.teachers, kept
     models = source.models() if isinstance(source, KeptPiece) else source
     X = question.X.get() if isinstance(question.X, SharedValue) else question.X
-    with threadpool_limits(1):
+    with on_one_thread(api=None):
         values = said_by(models, X, question.teachers, queries=question.queries)
     if isinstance(source, KeptPiece):
         source.keep_predictions(question.key, values)

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.quantity import Quantity
 from ostrakon.export.student_files import require_exportable
 from ostrakon.features.rowwise import in_blocks, own_rows, take_rows
 from ostrakon.mechanisms.base import FloatArray
+from ostrakon.numerics.threads import on_one_thread
 from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.private_data import PrivateData, PrivateTable
@@ -98,7 +98,7 @@ class Estimates:
         except InvalidInput:
             return cls(student=student, transform=transform, rows=1)
         # The number of threads changes the rounding of products.
-        with threadpool_limits(1, user_api="blas"):
+        with on_one_thread():
             rows = own_rows(student.predict, _seen(seen, transform))
         return cls(student=student, transform=transform, rows=rows)
 
@@ -112,7 +112,7 @@ class Estimates:
     def __call__(self, X: Any) -> FloatArray:
         """The estimates of X."""
         seen = _seen(X if self.transform is None else self.transform(X), self.transform)
-        with threadpool_limits(1, user_api="blas"):
+        with on_one_thread():
             parts = in_blocks(self.student.predict, seen, rows=self.rows, label="Estimating")
         return np.concatenate(parts).astype(np.float64)[:, None] if parts else np.zeros((0, 1))
 
