@@ -52,7 +52,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {folded[near[0]]!r}?" if near else ""
 
 
-def _real(name: str, value: Any, allowed: str) -> float:
+def _real(name: str, value: Any, allowed: str, *, holds: Callable[[float], bool] = math.isfinite) -> float:
     # In Python, bool is a number, and every comparison with NaN is false: neither is accepted.
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         _refuse(name, value, allowed)
@@ -60,7 +60,7 @@ def _real(name: str, value: Any, allowed: str) -> float:
         number = float(value)
     except OverflowError:
         _refuse(name, value, allowed)
-    if not math.isfinite(number):
+    if not (math.isfinite(number) and holds(number)):
         _refuse(name, value, allowed)
     return number
 
@@ -71,11 +71,7 @@ def positive(name: str, value: Any) -> float:
     >>> positive("sigma", 40)
     40.0
     """
-    allowed = "a finite number above 0"
-    number = _real(name, value, allowed)
-    if not number > 0:
-        _refuse(name, value, allowed)
-    return number
+    return _real(name, value, "a finite number above 0", holds=lambda number: number > 0)
 
 
 def scale(name: str, value: Any, *, at_most: float = 1e50) -> float:
@@ -91,11 +87,7 @@ def scale(name: str, value: Any, *, at_most: float = 1e50) -> float:
 
 def non_negative(name: str, value: Any) -> float:
     """`value` as a float, refused unless it is a finite real number of at least 0."""
-    allowed = "a finite number of at least 0"
-    number = _real(name, value, allowed)
-    if not number >= 0:
-        _refuse(name, value, allowed)
-    return number
+    return _real(name, value, "a finite number of at least 0", holds=lambda number: number >= 0)
 
 
 def finite(name: str, value: Any) -> float:
@@ -105,11 +97,7 @@ def finite(name: str, value: Any) -> float:
 
 def fraction(name: str, value: Any) -> float:
     """`value` as a float, refused unless it lies strictly between 0 and 1 (delta, a probability)."""
-    allowed = "a number strictly between 0 and 1"
-    number = _real(name, value, allowed)
-    if not 0 < number < 1:
-        _refuse(name, value, allowed)
-    return number
+    return _real(name, value, "a number strictly between 0 and 1", holds=lambda number: 0 < number < 1)
 
 
 def whole(name: str, value: Any, *, at_least: int = 0, at_most: int | None = None) -> int:

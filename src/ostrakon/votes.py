@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ostrakon.validation import InvalidInput, whole
 
+FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 STEPS = 1024
@@ -125,7 +126,7 @@ class Votes:
         return self.counts.shape[1]
 
     @property
-    def in_votes(self) -> NDArray[np.float64]:
+    def in_votes(self) -> FloatArray:
         """`counts` in votes, shape (queries, classes)."""
         return self.counts / self.steps
 

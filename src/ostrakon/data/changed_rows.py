@@ -20,8 +20,8 @@ from sklearn.neighbors import NearestNeighbors
 from ostrakon.data.columns import is_number
 from ostrakon.data.images_on_disk import blocks_of
 from ostrakon.validation import InvalidInput
+from ostrakon.votes import FloatArray
 
-FloatArray = NDArray[np.float64]
 _Compared = tuple[FloatArray, FloatArray, str, Callable[[], float]]
 """Private and public rows, how the latter were changed, and the share of rows that are near by chance."""
 

@@ -11,13 +11,11 @@ from typing import Any, Self, cast
 import numpy as np
 import pandas as pd
 import tomli_w
-from numpy.typing import NDArray
 
 from ostrakon.data.columns import Columns, Kind, days, typed, word
 from ostrakon.data.files import read_toml
 from ostrakon.validation import InvalidInput, shown, whole
-
-IntArray = NDArray[np.int64]
+from ostrakon.votes import IntArray
 
 DEFAULT_BINS = 16
 MOST_CELLS = 1000

@@ -1,6 +1,7 @@
 """An encoder learned from public images without labels: it learns to match two changed views of an image."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from ostrakon.validation import InvalidInput, non_negative, positive, whole
 View = Callable[[Tensor, torch.Generator], Tensor]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ContrastiveEncoder(TransformerMixin, StoredNetwork):
     """Images to features, learned from public images alone by contrasting views of them (SimCLR).
 
@@ -32,30 +34,16 @@ class ContrastiveEncoder(TransformerMixin, StoredNetwork):
     Source: Chen 2020, A Simple Framework for Contrastive Learning of Visual Representations.
     """
 
-    def __init__(
-        self,
-        *,
-        width: int = 32,
-        epochs: int = 60,
-        batch_size: int = 256,
-        temperature: float = 0.3,
-        learning_rate: float = 0.003,
-        weight_decay: float = 0.001,
-        augmentation: str | View | None = None,
-        random_state: int | None = None,
-        device: str | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.width = width
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.temperature = temperature
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.augmentation = augmentation
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
+    width: int = 32
+    epochs: int = 60
+    batch_size: int = 256
+    temperature: float = 0.3
+    learning_rate: float = 0.003
+    weight_decay: float = 0.001
+    augmentation: str | View | None = None
+    random_state: int | None = None
+    device: str | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from public images X; y is ignored."""

@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ostrakon.validation import InvalidInput, finite, marked_fields, positive, scale, settle, shown, whole
-from ostrakon.votes import IntArray, Moments, Votes
-
-FloatArray = NDArray[np.float64]
+from ostrakon.votes import FloatArray, IntArray, Moments, Votes
 
 NO_ANSWER = -1
 

@@ -1,6 +1,7 @@
 """The base class of networks as scikit-learn estimators: parameters, state and predictions."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ class StoredNetwork(BaseEstimator):
     A subclass has `_new`, an untrained network for rows of `shape_`, and sets `mean_` and `deviation_`.
     """
 
+    classes_: NDArray[Any]
     shape_: tuple[int, ...]
     mean_: FloatArray
     deviation_: FloatArray
@@ -73,40 +75,25 @@ class StoredNetwork(BaseEstimator):
         return outputs_of(self._module().to(device), blocks, device, strict=False)
 
 
+@dataclass(eq=False, repr=False)
 class TorchNetwork(ClassifierMixin, StoredNetwork):
     """Base of the classifiers that are networks; `TorchClassifier` documents parameters and fitted state.
 
     A subclass has a `fit` that sets `classes_` and calls `_fit`.
     """
 
-    classes_: NDArray[Any]
-
-    def __init__(
-        self,
-        network: str | Factory | None = None,
-        *,
-        steps: int | None = None,
-        batch_size: int = 64,
-        learning_rate: float = 0.002,
-        weight_decay: float = 0.01,
-        augmentation: str = "none",
-        mirror: bool = False,
-        average: float = 0.0,
-        random_state: int | None = None,
-        device: str | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.network = network
-        self.steps = steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.augmentation = augmentation
-        self.mirror = mirror
-        self.average = average
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
+    network: str | Factory | None = None
+    _: KW_ONLY
+    steps: int | None = None
+    batch_size: int = 64
+    learning_rate: float = 0.002
+    weight_decay: float = 0.01
+    augmentation: str = "none"
+    mirror: bool = False
+    average: float = 0.0
+    random_state: int | None = None
+    device: str | None = None
+    verbose: int = 0
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Class probabilities, (rows, classes), columns as in `classes_`."""

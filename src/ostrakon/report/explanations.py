@@ -19,8 +19,7 @@ from ostrakon.run.steps import FinishedRun
 from ostrakon.students.additive_boosting import is_additive
 from ostrakon.students.calibration import CalibratedStudent
 from ostrakon.students.share_student import ShareStudent
-
-FloatArray = NDArray[np.float64]
+from ostrakon.votes import FloatArray
 
 MOST_COLUMNS, SHOWN = 200, 12
 """Columns of a table up to which importance is computed; columns that are shown, the most important first."""

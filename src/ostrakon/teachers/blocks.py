@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from ostrakon.data.arrow_cells import label_numbers, owner_numbers, stream, typed_cells
 from ostrakon.data.columns import Columns
@@ -18,8 +17,8 @@ from ostrakon.data.quantity import Quantity
 from ostrakon.data.sharding import ShardFolder, ShardPart, pieces
 from ostrakon.data.task import TableTask
 from ostrakon.features.rowwise import row_count, take_rows
+from ostrakon.votes import IntArray
 
-IntArray = NDArray[np.int64]
 Transform = Callable[[Any], Any]
 Block = tuple[Any, Any, Any]
 """(owner of every row, features, classes, or steps of a quantity, or labels), with all rows of every owner in it. With

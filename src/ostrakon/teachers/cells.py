@@ -3,14 +3,11 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ostrakon.features.cells import PairMap, starts
 from ostrakon.teachers.per_record import Block, contributions
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import BoundedVotes, Moments
-
-IntArray = NDArray[np.int64]
 
 
 def collect_cells(

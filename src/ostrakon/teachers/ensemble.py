@@ -1,6 +1,6 @@
 """An ensemble of teachers: any scikit-learn classifier, one copy per shard of the private data."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
@@ -22,12 +22,11 @@ from ostrakon.teachers.one_teacher import (
     train_task,
 )
 from ostrakon.teachers.parallel import spread
-from ostrakon.teachers.shards import ArrayShards, Shards
+from ostrakon.teachers.shards import ArrayShards, Shards, require_rows
 from ostrakon.teachers.shared import share
 from ostrakon.teachers.store import KeptPiece, TeacherStore
 from ostrakon.validation import InvalidInput, whole
-
-IntArray = NDArray[np.int64]
+from ostrakon.votes import IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +102,14 @@ class Teachers:
             Indices into `classes`; -1 where a teacher abstains. With a store, the predictions of every finished piece
             are stored, and an interrupted collection continues from them.
         """
-        out = np.empty((_length(X), self.n_teachers), np.int64)
         answers = self._asked_here(X) if self.models is not None and self.n_jobs == 1 else self._asked(X)
+        return self._together(answers, queries=_length(X), progress=progress)
+
+    def _together(
+        self, answers: Iterable[tuple[range, Any]], *, queries: int, progress: bool | Report | None
+    ) -> IntArray:
+        """The predictions of all teachers, from those of some at a time."""
+        out = np.empty((queries, self.n_teachers), np.int64)
         done = 0
         with reporting(progress, label="Asking teachers", total=self.n_teachers) as report:
             for own, values in answers:
@@ -238,18 +243,10 @@ def train_on_shards(
     seed = whole("seed", seed)
     if empty not in ("refuse", "abstain"):
         raise InvalidInput(f"empty must be 'refuse' or 'abstain', got {empty!r}.")
-    sizes = np.asarray(shards.sizes)
-    nobody = np.flatnonzero(sizes == 0)
-    if len(nobody) and empty == "refuse":
-        raise InvalidInput(
-            f"{len(nobody)} of {len(sizes)} teachers have no rows (teacher {nobody[0]} is the first); "
-            "use fewer teachers, or let them abstain."
-        )
+    require_rows(shards, empty)
     shared = specification(estimator, classes=shards.classes, n_teachers=shards.n_teachers, seed=seed)
     if store is not None:
         store.open(shared)
-    models: list[Any] = [None] * shards.n_teachers
-    kept: dict[int, KeptPiece] = {}
     parts = pieces(shards.n_teachers)
     tasks = (
         Task(piece=piece, teachers=own, estimator=estimator, part=shards.part(own), seed=seed, store=store)
@@ -257,18 +254,30 @@ def train_on_shards(
     )
     # No memory mapping: it would write private rows into a temporary folder outside private/.
     trained = spread(train_task, tasks, total=len(parts), n_jobs=n_jobs, max_nbytes=None)
+    return Teachers(**received(trained, shards, progress=progress), n_jobs=n_jobs)
+
+
+def received(
+    trained: Iterable[tuple[range, list[Any] | KeptPiece]], shards: Shards, *, progress: bool | Report | None
+) -> dict[str, Any]:
+    """The fields of `Teachers`, from (teachers, their models or their piece of a store) in any order."""
+    models: dict[int, Any] = {}
+    kept: dict[int, KeptPiece] = {}
     done = 0
     with reporting(progress, label="Training teachers", total=shards.n_teachers) as report:
-        for own, trained_models in trained:
-            if isinstance(trained_models, KeptPiece):
-                kept[trained_models.piece] = trained_models
+        for own, some in trained:
+            if isinstance(some, KeptPiece):
+                kept[some.piece] = some
             else:
-                models[own.start : own.stop] = trained_models
+                models.update(zip(own, some, strict=True))
             done += len(own)
             report(done, shards.n_teachers)
-    where = None if store is None else tuple(kept[piece] for piece in range(len(parts)))
-    in_memory = tuple(models) if store is None else None
-    return Teachers(classes=shards.classes, n_teachers=shards.n_teachers, models=in_memory, kept=where, n_jobs=n_jobs)
+    return {
+        "classes": shards.classes,
+        "n_teachers": shards.n_teachers,
+        "models": None if kept else tuple(models[index] for index in sorted(models)),
+        "kept": tuple(kept[piece] for piece in sorted(kept)) or None,
+    }
 
 
 def collect_votes(teachers: Any, X: Any, *, abstentions: bool = False, progress: bool | Report | None = None) -> Any:

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.teachers.blocks import Block
-from ostrakon.teachers.gathering import IntArray, Said, distinct, numbered
+from ostrakon.teachers.gathering import Said, distinct, numbered
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import STEPS
+from ostrakon.votes import STEPS, IntArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import joblib
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ostrakon.data.object_store import AnyPath
 from ostrakon.progress import Report, counted_in, reporting
@@ -14,8 +14,7 @@ from ostrakon.teachers.blocks import Block, Transform, UnitPart
 from ostrakon.teachers.parallel import in_parallel
 from ostrakon.teachers.shared import SharedValue, share
 from ostrakon.validation import InvalidInput
-
-IntArray = NDArray[np.int64]
+from ostrakon.votes import IntArray
 
 
 @dataclass(frozen=True, eq=False)

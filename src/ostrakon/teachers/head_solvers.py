@@ -16,9 +16,8 @@ from scipy.linalg.lapack import dposv
 from scipy.special import expit
 
 from ostrakon.validation import InvalidInput
+from ostrakon.votes import FloatArray, IntArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Learned = dict[str, NDArray[Any]]
 HeadKind = Literal["kernel-ridge", "ridge", "logistic", "nearest-neighbours", "nearest-centroid"]
 

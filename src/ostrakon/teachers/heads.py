@@ -16,13 +16,13 @@ from ostrakon.data.sharding import pieces
 from ostrakon.numerics.threads import on_one_thread
 from ostrakon.progress import Report, reporting
 from ostrakon.teachers.head_solvers import Head, HeadKind, Queries, answers, require_kind, solve
-from ostrakon.teachers.one_teacher import fingerprint_of
-from ostrakon.teachers.shards import ArrayShards, Shards
+from ostrakon.teachers.one_teacher import kept_or_trained
+from ostrakon.teachers.shards import ArrayShards, Shards, require_rows
 from ostrakon.teachers.store import KeptPiece, TeacherStore
 from ostrakon.validation import InvalidInput, positive, whole
+from ostrakon.votes import IntArray
 
 FloatArray = NDArray[np.float32]
-IntArray = NDArray[np.int64]
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
@@ -147,13 +147,7 @@ class HeadEnsemble:
             The solved heads.
         """
         head = self.fixed()
-        sizes = np.asarray(shards.sizes)
-        nobody = np.flatnonzero(sizes == 0)
-        if len(nobody) and empty == "refuse":
-            raise InvalidInput(
-                f"{len(nobody)} of {shards.n_teachers} teachers have no rows (teacher {nobody[0]} is the first); "
-                "use fewer teachers, or let them abstain."
-            )
+        sizes = require_rows(shards, empty)
         parts = pieces(shards.n_teachers)
         if store is not None:
             store.open(head.specification(shards, len(parts), seed))
@@ -251,16 +245,11 @@ def _solve_piece(
     run_all: Mapper,
 ) -> list[Head] | KeptPiece:
     """The solved heads, or their piece of the store: some kinds keep all rows, which may not fit in memory."""
-    solve_one = partial(_solve_one, head, classes)
-    if store is None:
-        return list(run_all(solve_one, rows))
-    fingerprint = fingerprint_of(*(part for shard in rows for part in shard))
-    kept = store.find(number, fingerprint=fingerprint)
-    return kept or store.save(number, list(run_all(solve_one, rows)), fingerprint=fingerprint)
 
+    def solve_one(shard: tuple[FloatArray, IntArray]) -> Head:
+        return solve(head, *shard, classes=classes)
 
-def _solve_one(head: HeadEnsemble, classes: int, rows: tuple[FloatArray, IntArray]) -> Head:
-    return solve(head, *rows, classes=classes)
+    return kept_or_trained(store, number, rows, lambda: list(run_all(solve_one, rows)))
 
 
 def _said(head: HeadEnsemble, queries: Queries, teacher: Head) -> IntArray:

@@ -2,7 +2,7 @@
 
 import hashlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -116,22 +116,26 @@ class Task:
 def train_task(task: Task) -> tuple[range, list[Any] | KeptPiece]:
     """Train the teachers, or find them in the store; returns (teachers, their models or their piece of the store)."""
     shards = task.part.load()
-    store, mark = (
-        task.store,
-        "" if task.store is None else fingerprint_of(*(part for shard in shards for part in shard)),
-    )
-    kept = None if store is None else store.find(task.piece, fingerprint=mark)
-    if kept is not None:
-        return task.teachers, kept
-    # Workers already use all cores; threads of BLAS and OpenMP in each would compete for them.
-    with on_one_thread(api=None):
-        models = [
-            fit_teacher(task.estimator, X, y, index=index, seed=task.seed)
-            for index, (X, y) in zip(task.teachers, shards, strict=True)
-        ]
+
+    def train() -> list[Any]:
+        # Workers already use all cores; threads of BLAS and OpenMP in each would compete for them.
+        with on_one_thread(api=None):
+            return [
+                fit_teacher(task.estimator, X, y, index=index, seed=task.seed)
+                for index, (X, y) in zip(task.teachers, shards, strict=True)
+            ]
+
+    return task.teachers, kept_or_trained(task.store, task.piece, shards, train)
+
+
+def kept_or_trained(
+    store: TeacherStore | None, piece: int, shards: Sequence[tuple[Any, Any]], train: Callable[[], list[Any]]
+) -> list[Any] | KeptPiece:
+    """The models of a piece: those of the store for the same rows, else trained, and stored where there is a store."""
     if store is None:
-        return task.teachers, models
-    return task.teachers, store.save(task.piece, models, fingerprint=mark)
+        return train()
+    mark = fingerprint_of(*(part for shard in shards for part in shard))
+    return store.find(piece, fingerprint=mark) or store.save(piece, train(), fingerprint=mark)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,17 +154,26 @@ class Question:
 
 def predict_task(question: Question) -> tuple[range, Any]:
     """Predict the public examples with the teachers of a piece: (teachers, class indices (teachers, queries))."""
-    source = question.models
-    kept = source.predictions(question.key) if isinstance(source, KeptPiece) else None
-    if kept is not None:
-        return question.teachers, kept
-    models = source.models() if isinstance(source, KeptPiece) else source
-    X = question.X.get() if isinstance(question.X, SharedValue) else question.X
-    with on_one_thread(api=None):
-        values = said_by(models, X, question.teachers, queries=question.queries)
-    if isinstance(source, KeptPiece):
-        source.keep_predictions(question.key, values)
-    return question.teachers, values
+
+    def ask(models: Sequence[Any]) -> NDArray[Any]:
+        X = question.X.get() if isinstance(question.X, SharedValue) else question.X
+        with on_one_thread(api=None):
+            return said_by(models, X, question.teachers, queries=question.queries)
+
+    return question.teachers, kept_or_asked(question.models, question.key, ask)
+
+
+def kept_or_asked(
+    models: Sequence[Any] | KeptPiece, key: str, ask: Callable[[Sequence[Any]], NDArray[Any]]
+) -> NDArray[Any]:
+    """The predictions of a piece for the examples with this `key`: those of the store, else asked for, and stored."""
+    if not isinstance(models, KeptPiece):
+        return ask(models)
+    said = models.predictions(key)
+    if said is None:
+        said = ask(models.models())
+        models.keep_predictions(key, said)
+    return said
 
 
 def said_by(models: Sequence[Any], X: Any, teachers: range, *, queries: int) -> NDArray[Any]:

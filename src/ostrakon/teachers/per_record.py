@@ -16,9 +16,7 @@ from ostrakon.progress import Report
 from ostrakon.teachers.blocks import Block, Transform, UnitPart
 from ostrakon.teachers.gathering import Said, distinct, gathered, gathered_from_parts, numbered
 from ostrakon.validation import InvalidInput, whole
-from ostrakon.votes import STEPS, BoundedVotes, LabelVotes, Moments, SplitVotes
-
-IntArray = NDArray[np.int64]
+from ostrakon.votes import STEPS, BoundedVotes, IntArray, LabelVotes, Moments, SplitVotes
 
 _COLLECTING = "Collecting votes"
 

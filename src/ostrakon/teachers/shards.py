@@ -141,6 +141,18 @@ class TableShards:
         )
 
 
+def require_rows(shards: Shards, empty: str) -> NDArray[np.int64]:
+    """The number of rows of every teacher; refused if one has none, unless `empty` lets it "abstain"."""
+    sizes = np.asarray(shards.sizes)
+    nobody = np.flatnonzero(sizes == 0)
+    if len(nobody) and empty == "refuse":
+        raise InvalidInput(
+            f"{len(nobody)} of {len(sizes)} teachers have no rows (teacher {nobody[0]} is the first); use fewer "
+            "teachers, or let them abstain."
+        )
+    return sizes
+
+
 def class_list(classes: ArrayLike | int) -> NDArray[Any]:
     """The labels as an array without repetitions; a number m stands for the labels 0 to m - 1."""
     if isinstance(classes, int | np.integer) and not isinstance(classes, bool):

@@ -13,14 +13,15 @@ from ostrakon.networks.backend import pick_device, seeded, torch
 from ostrakon.networks.classifier import TorchClassifier
 from ostrakon.networks.inputs import as_inputs
 from ostrakon.networks.stacked import can_group, can_map
-from ostrakon.progress import Report, reporting
-from ostrakon.teachers.ensemble import IntArray, Teachers
+from ostrakon.progress import Report
+from ostrakon.teachers.ensemble import Teachers, received
 from ostrakon.teachers.network_chunk import Chunk, predict_chunk, train_chunk
-from ostrakon.teachers.one_teacher import fingerprint_of, specification
+from ostrakon.teachers.one_teacher import fingerprint_of, kept_or_asked, kept_or_trained, specification
 from ostrakon.teachers.parallel import in_parallel
-from ostrakon.teachers.shards import Shards
+from ostrakon.teachers.shards import Shards, require_rows
 from ostrakon.teachers.store import KeptPiece, TeacherStore
 from ostrakon.validation import InvalidInput, whole
+from ostrakon.votes import IntArray
 
 MODES = ("grouped", "vmap", "one-by-one")
 
@@ -87,37 +88,16 @@ class TorchEnsemble(TorchClassifier):
         """
         self._check()
         seed = whole("seed", seed)
-        sizes = np.asarray(shards.sizes)
-        nobody = np.flatnonzero(sizes == 0)
-        if len(nobody) and empty == "refuse":
-            raise InvalidInput(f"{len(nobody)} of {len(sizes)} teachers have no rows; use fewer, or let them abstain.")
+        require_rows(shards, empty)
         plan = self._plan(shards, seed)
         if store is not None:
             store.open(specification(self, classes=shards.classes, n_teachers=shards.n_teachers, seed=seed))
-        models: list[Any] = [None] * shards.n_teachers
-        kept: dict[int, KeptPiece] = {}
-        done = 0
-        with reporting(progress, label="Training teachers", total=shards.n_teachers) as report:
-            tasks = (
-                joblib.delayed(_train)(plan, shards, piece, indices, store)
-                for piece, indices in enumerate(plan.chunks(shards.n_teachers))
-            )
-            for own, trained in _in_parallel(plan, n_jobs, tasks):
-                if isinstance(trained, KeptPiece):
-                    kept[trained.piece] = trained
-                else:
-                    for index, model in zip(own, trained, strict=True):
-                        models[index] = model
-                done += len(own)
-                report(done, shards.n_teachers)
-        return TorchTeachers(
-            classes=shards.classes,
-            n_teachers=shards.n_teachers,
-            models=tuple(models) if store is None else None,
-            kept=None if store is None else tuple(kept[piece] for piece in sorted(kept)),
-            n_jobs=n_jobs,
-            plan=plan,
+        tasks = (
+            joblib.delayed(_train)(plan, shards, piece, indices, store)
+            for piece, indices in enumerate(plan.chunks(shards.n_teachers))
         )
+        trained = received(_in_parallel(plan, n_jobs, tasks), shards, progress=progress)
+        return TorchTeachers(**trained, n_jobs=n_jobs, plan=plan)
 
     def _steps(self, rows: int) -> int:
         return self.epochs * -(-rows // self.batch_size)
@@ -178,44 +158,23 @@ class TorchTeachers(Teachers):
                 f"X must have rows of shape {self.plan.shape}, as the private rows, got {inputs.shape[1:]}."
             )
         key = fingerprint_of(X) if self.kept is not None else ""
-        out = np.empty((len(inputs), self.n_teachers), np.int64)
-        done = 0
-        with reporting(progress, label="Asking teachers", total=self.n_teachers) as report:
-            tasks = (
-                joblib.delayed(_ask)(self, inputs, piece, indices, key) for piece, indices in enumerate(self.pieces)
-            )
-            for indices, values in _in_parallel(self.plan, self.n_jobs, tasks):
-                out[:, indices] = values.T
-                done += len(indices)
-                report(done, self.n_teachers)
-        return out
+        tasks = (joblib.delayed(_ask)(self, inputs, piece, indices, key) for piece, indices in enumerate(self.pieces))
+        answers = _in_parallel(self.plan, self.n_jobs, tasks)
+        return self._together(answers, queries=len(inputs), progress=progress)
 
 
 def _train(
     plan: Chunk, shards: Shards, piece: int, indices: range, store: TeacherStore | None
 ) -> tuple[range, list[Any] | KeptPiece]:
     rows = shards.part(indices).load()
-    if store is None:
-        return indices, list(train_chunk(plan, indices, rows))
-    mark = fingerprint_of(*(part for shard in rows for part in shard))
-    kept = store.find(piece, fingerprint=mark)
-    if kept is None:
-        kept = store.save(piece, list(train_chunk(plan, indices, rows)), fingerprint=mark)
-    return indices, kept
+    return indices, kept_or_trained(store, piece, rows, lambda: train_chunk(plan, indices, rows))
 
 
 def _ask(
     teachers: TorchTeachers, inputs: NDArray[np.float32], piece: int, indices: range, key: str
-) -> tuple[list[int], IntArray]:
-    source = teachers.piece_models(piece, indices)
-    said = source.predictions(key) if isinstance(source, KeptPiece) else None
-    if said is not None:
-        return list(indices), said
-    models = source.models() if isinstance(source, KeptPiece) else source
-    values = predict_chunk(teachers.plan, list(models), inputs)
-    if isinstance(source, KeptPiece):
-        source.keep_predictions(key, values)
-    return list(indices), values
+) -> tuple[range, IntArray]:
+    models = teachers.piece_models(piece, indices)
+    return indices, kept_or_asked(models, key, lambda known: predict_chunk(teachers.plan, list(known), inputs))
 
 
 def _in_parallel(plan: Chunk, n_jobs: int | None, tasks: Iterable[Any]) -> Iterator[Any]:

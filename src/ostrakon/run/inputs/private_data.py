@@ -9,7 +9,6 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from ostrakon.data.identity import fingerprint_of_identities, identity_numbers, require_users
 from ostrakon.data.images_on_disk import Pixels, blocks_of
@@ -32,8 +31,8 @@ from ostrakon.teachers.blocks import (
 )
 from ostrakon.teachers.shards import ArrayShards, Shards, TableShards
 from ostrakon.validation import InvalidInput
+from ostrakon.votes import IntArray
 
-IntArray = NDArray[np.int64]
 Transform = Callable[[Any], Any]
 
 _ROWS_AT_A_TIME = 50_000

@@ -34,8 +34,6 @@ from ostrakon.statements.statement import (
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
 
-IntArray = NDArray[np.int64]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
