@@ -164,7 +164,7 @@ def test_an_encoder_beside_gradients_gives_each_the_same_say():
     assert isinstance(union, FeatureUnion)
     seen = learn_representation(union, images, random_state=0)
     features = seen.transform(images)
-    parts = [part.transform(images) for _, part in seen._transformer.transformer_list]
+    parts = [part.transform(images) for _, part in seen.transformer.transformer_list]
     assert len(parts) == 2
     for part in parts:
         np.testing.assert_allclose(np.linalg.norm(part, axis=1), 1, atol=1e-5)

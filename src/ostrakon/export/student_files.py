@@ -65,7 +65,7 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
     pictures = _picture_lines(form, None if encoder is None else encoder.recipe())
     if encoder is not None:
         form = form.encoded(encoder)
-        representation = representation.behind_the_encoder()
+        representation = replace(representation, encoder=None)
     if representation is not None and not onnx_features.has_writer(representation):
         # A user's own function stays with the user.
         rows = f"{representation.features} features that the representation gives, which is not part of this release"

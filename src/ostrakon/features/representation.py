@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.decomposition import PCA
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
 from ostrakon.data.embeddings import groups
 from ostrakon.features.embedded import EmbeddedFeatures
@@ -41,6 +42,7 @@ MOST_COMPONENTS = 64
 """Principal components of the features of a frozen network."""
 
 
+@dataclass(frozen=True, eq=False)
 class Representation:
     """A frozen map from rows to features, learned from public rows; made by `learn_representation`.
 
@@ -53,7 +55,7 @@ class Representation:
     rows : int
         Number of rows per call of `transform`, as of `own_rows`.
     encoder : object, optional
-        Turns texts or pictures into numbers before the transformer.
+        Turns texts or pictures into numbers before the transformer; it is not part of a released student.
 
     Notes
     -----
@@ -62,32 +64,11 @@ class Representation:
     teacher only.
     """
 
-    __slots__ = ("_encoder", "_features", "_rows", "_transformer")
-
-    def __init__(self, transformer: Any, *, features: int, rows: int = 1, encoder: Encoder | None = None) -> None:
-        self._transformer = transformer
-        self._features = features
-        self._rows = rows
-        self._encoder = encoder
-
-    @property
-    def transformer(self) -> Any:
-        """The fitted transformer."""
-        return self._transformer
-
-    @property
-    def encoder(self) -> Encoder | None:
-        """The encoder that turns texts or pictures into numbers; it is not part of a released student."""
-        return self._encoder
-
-    def behind_the_encoder(self) -> Representation:
-        """The representation without the encoder."""
-        return Representation(self._transformer, features=self._features, rows=self._rows)
-
-    @property
-    def features(self) -> int:
-        """Number of features of a row."""
-        return self._features
+    transformer: Any = field(repr=False)
+    _: KW_ONLY
+    features: int
+    rows: int = field(default=1, repr=False)
+    encoder: Encoder | None = field(default=None, repr=False)
 
     def transform(self, X: Any) -> FloatArray:
         """The features of rows.
@@ -107,27 +88,17 @@ class Representation:
         InvalidInput
             If features are not finite or have another number.
         """
-        rows = X if self._encoder is None else self._encoder.transform(X)
+        rows = X if self.encoder is None else self.encoder.transform(X)
         # The number of threads changes the rounding of products, and workers have fewer threads.
-        with _one_thread(self._transformer):
-            blocks = in_blocks(self._block, rows, rows=self._rows)
-        features = np.concatenate(blocks) if blocks else np.empty((0, self._features), np.float32)
-        if features.shape[1] != self._features:
-            raise InvalidInput(f"The representation must give {self._features} features, got {features.shape[1]}.")
+        with _one_thread(self.transformer):
+            blocks = in_blocks(self._block, rows, rows=self.rows)
+        features = np.concatenate(blocks) if blocks else np.empty((0, self.features), np.float32)
+        if features.shape[1] != self.features:
+            raise InvalidInput(f"The representation must give {self.features} features, got {features.shape[1]}.")
         return features
 
     def _block(self, X: Any) -> FloatArray:
-        return _as_features(self._transformer.transform(X), rows=row_count(X))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, f"_{name}") for name in ("transformer", "features", "rows", "encoder")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            setattr(self, f"_{name}", value)
-
-    def __repr__(self) -> str:
-        return f"Representation(features={self._features})"
+        return _as_features(self.transformer.transform(X), rows=row_count(X))
 
 
 def learn_representation(
@@ -383,35 +354,26 @@ def _learned(transformer: Any, X_public: Any, random_state: int | None) -> Any:
     if isinstance(transformer, type):
         raise InvalidInput(f"representation must be an instance such as {transformer.__name__}(), got the class.")
     if hasattr(transformer, "fit") and hasattr(transformer, "transform"):
-        return _seeded(clone(transformer), random_state).fit(X_public)
+        return seeded(clone(transformer), random_state).fit(X_public)
     if hasattr(transformer, "state_dict") and callable(transformer):
         return _Network(transformer)
     if hasattr(transformer, "transform"):
         return transformer
     if callable(transformer):
-        return _Function(transformer)
+        return FunctionTransformer(transformer)
     raise InvalidInput(
         "representation must be a transformer with fit and transform, a torch module, a function or a name, "
         f"got {transformer!r}."
     )
 
 
-def _seeded(estimator: Any, random_state: int | None) -> Any:
+def seeded(estimator: Any, random_state: int | None) -> Any:
+    """`estimator` with its random_state, and those of what it is made of, set where they exist and are unset."""
     if random_state is None or not hasattr(estimator, "get_params"):
         return estimator
     seed = whole("random_state", random_state)
     unset = [name for name, value in estimator.get_params().items() if value is None]
     return estimator.set_params(**{name: seed for name in unset if name.split("__")[-1] == "random_state"})
-
-
-class _Function:
-    """A user's function from rows to features."""
-
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self.function = function
-
-    def transform(self, X: Any) -> Any:
-        return self.function(X)
 
 
 class _Network:

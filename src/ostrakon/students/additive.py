@@ -1,6 +1,7 @@
 """The student of a run without public rows: an additive logistic model from noisy counts of cells."""
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -14,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ostrakon.features.cells import one_hot, starts
 from ostrakon.students.row_law import law_of_rows, on_simplex
 from ostrakon.validation import InvalidInput, non_negative, positive
-
-FloatArray = NDArray[np.float64]
+from ostrakon.votes import FloatArray
 
 ADDITIVE = "additive"
 """The name of the student."""
@@ -28,6 +28,7 @@ _FREE = 1e-3
 """Penalty of the intercept, in parts of that of a weight."""
 
 
+@dataclass(eq=False, repr=False)
 class AdditiveLogistic(ClassifierMixin, BaseEstimator):
     """A logistic model that adds up one weight for each column: the weight of the row's cell.
 
@@ -65,20 +66,12 @@ class AdditiveLogistic(ClassifierMixin, BaseEstimator):
     Foulds et al. 2016 (sufficient statistics under noise); Hastie and Tibshirani 1986 (additive models).
     """
 
-    def __init__(
-        self,
-        sizes: Sequence[int],
-        ranges: Sequence[bool],
-        *,
-        penalty: float = 6.0,
-        smoothness: float = 2.0,
-        random_state: int = 0,
-    ) -> None:
-        self.sizes = sizes
-        self.ranges = ranges
-        self.penalty = penalty
-        self.smoothness = smoothness
-        self.random_state = random_state
+    sizes: Sequence[int]
+    ranges: Sequence[bool]
+    _: KW_ONLY
+    penalty: float = 6.0
+    smoothness: float = 2.0
+    random_state: int = 0
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Refuse: labels of rows are not counts of cells."""

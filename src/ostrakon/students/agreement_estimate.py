@@ -19,9 +19,7 @@ from scipy import stats
 
 from ostrakon.accounting.estimates import CONFIDENCE, Agreement, Of
 from ostrakon.validation import InvalidInput, positive
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from ostrakon.votes import FloatArray, IntArray
 
 _TWO_SIDED = (1 - CONFIDENCE) / 2, (1 - CONFIDENCE) / 2
 """Probability with which the lower and the upper end of an interval miss."""

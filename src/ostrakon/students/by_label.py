@@ -9,8 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
 
 from ostrakon.students.share_student import likely_of
-
-FloatArray = NDArray[np.float64]
+from ostrakon.votes import FloatArray
 
 _UNKNOWN = 0.01
 """The probability of a label of which nothing was answered."""

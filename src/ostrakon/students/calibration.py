@@ -23,6 +23,7 @@ Guarantee: a function of released numbers and public rows, so it costs no privac
 Source: Guo et al. 2017 (temperature); Saerens et al. 2002 (shares); Elkan 2001 (decisions).
 """
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from ostrakon.features.moments import MomentMap
 from ostrakon.students.selection import Released
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from ostrakon.votes import FloatArray, IntArray
 
 LEAST = 1e-4
 """Probabilities below count as this one."""
@@ -46,6 +45,7 @@ _MARGIN = 2.0
 _ROUNDS = 200
 
 
+@dataclass(eq=False, repr=False)
 class CalibratedStudent(ClassifierMixin, BaseEstimator):
     """A fitted student with other probabilities and, if `weights` are given, other labels.
 
@@ -67,20 +67,12 @@ class CalibratedStudent(ClassifierMixin, BaseEstimator):
     Guarantee: that of the student.
     """
 
-    def __init__(
-        self,
-        student: Any,
-        temperature: float,
-        offsets: FloatArray,
-        weights: FloatArray | None = None,
-        *,
-        ordered: bool = False,
-    ) -> None:
-        self.student = student
-        self.temperature = temperature
-        self.offsets = offsets
-        self.weights = weights
-        self.ordered = ordered
+    student: Any
+    temperature: float
+    offsets: FloatArray
+    weights: FloatArray | None = None
+    _: KW_ONLY
+    ordered: bool = False
 
     @property
     def classes_(self) -> Any:

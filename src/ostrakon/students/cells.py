@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from ostrakon.votes import FloatArray, IntArray
 
 _UNSURE = 0.5
 """How far the private share of a cell may be from its public share, as a standard deviation of the latter."""

@@ -1,14 +1,15 @@
 """FixMatch: what the network is sure of on a lightly changed input, it must say of a strongly changed one."""
 
-from typing import Any, Unpack
+from dataclasses import dataclass
+from typing import Any
 
 from ostrakon.networks import training
-from ostrakon.networks.architectures import Factory
 from ostrakon.networks.backend import F, Tensor, torch
-from ostrakon.students.torch_student import TorchStudent, Training, share_of
+from ostrakon.students.torch_student import TorchStudent, share_of
 from ostrakon.validation import non_negative, whole
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FixMatch(TorchStudent):
     """A network trained on the labelled rows and on its own confident labels of the rest, by consistency.
 
@@ -18,19 +19,9 @@ class FixMatch(TorchStudent):
     Source: Sohn 2020, FixMatch.
     """
 
-    def __init__(
-        self,
-        network: str | Factory | None = None,
-        *,
-        threshold: float = 0.95,
-        ratio: int = 3,
-        unlabelled_weight: float = 1.0,
-        **options: Unpack[Training],
-    ) -> None:
-        super().__init__(network, **options)
-        self.threshold = threshold
-        self.ratio = ratio
-        self.unlabelled_weight = unlabelled_weight
+    threshold: float = 0.95
+    ratio: int = 3
+    unlabelled_weight: float = 1.0
 
     def _check(self) -> None:
         super()._check()

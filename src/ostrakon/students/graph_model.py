@@ -1,6 +1,7 @@
 """The graph student: labels spread over the public graph, then a model learned from them, weighted by certainty."""
 
 import importlib.util
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -9,10 +10,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from ostrakon.features.representation import default_representation, learn_representation
+from ostrakon.features.representation import default_representation, learn_representation, seeded
 from ostrakon.features.rowwise import row_count
 from ostrakon.students.label_spreading import LabelSpreadingStudent
-from ostrakon.students.labelled import UNLABELLED, of_margins, require_counts, require_labels, seeded
+from ostrakon.students.labelled import UNLABELLED, of_margins, require_counts, require_labels
 from ostrakon.validation import InvalidInput, whole
 
 PASSES, DOUBLINGS = 10, 2
@@ -25,6 +26,7 @@ FALLEN = 0.02
 """By how much of the best agreement with what was released a round may be worse and still be kept."""
 
 
+@dataclass(eq=False, repr=False)
 class GraphStudent(ClassifierMixin, BaseEstimator):
     """Few labels become many on the graph of public neighbours; a model learns from all of them, weighted by certainty.
 
@@ -46,22 +48,13 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
     takes_rows = True
     """Learns from the public rows themselves: it makes its own features."""
 
-    def __init__(
-        self,
-        model: Any = None,
-        *,
-        representation: Any = "auto",
-        neighbours: int = 10,
-        strength: float = 0.9,
-        rounds: int = 5,
-        random_state: int | None = None,
-    ) -> None:
-        self.model = model
-        self.representation = representation
-        self.neighbours = neighbours
-        self.strength = strength
-        self.rounds = rounds
-        self.random_state = random_state
+    model: Any = None
+    _: KW_ONLY
+    representation: Any = "auto"
+    neighbours: int = 10
+    strength: float = 0.9
+    rounds: int = 5
+    random_state: int | None = None
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Spread the labels that are not -1 over all rows, then train."""

@@ -1,6 +1,7 @@
 """The graph student: few labels spread over the neighbour graph of the public pool."""
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from ostrakon.validation import InvalidInput, fraction, positive, whole
 _AT_ONCE = 512
 
 
+@dataclass(eq=False, repr=False)
 class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
     """Few labels spread over the graph of nearest public neighbours; new rows listen to their neighbours.
 
@@ -36,18 +38,11 @@ class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
     [0, 1]
     """
 
-    def __init__(
-        self,
-        representation: Any = "auto",
-        *,
-        neighbours: int = 10,
-        strength: float = 0.9,
-        random_state: int | None = None,
-    ) -> None:
-        self.representation = representation
-        self.neighbours = neighbours
-        self.strength = strength
-        self.random_state = random_state
+    representation: Any = "auto"
+    _: KW_ONLY
+    neighbours: int = 10
+    strength: float = 0.9
+    random_state: int | None = None
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Spread the labels that are not -1 over all rows."""

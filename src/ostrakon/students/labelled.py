@@ -58,16 +58,3 @@ def require_counts(queries: ArrayLike, counts: ArrayLike, rows: int) -> tuple[ND
     if noisy.ndim != 2 or len(noisy) != len(places) or noisy.shape[1] < 2 or not np.isfinite(noisy).all():
         raise InvalidInput(f"counts must be finite numbers (queries, classes), got shape {noisy.shape}.")
     return places.astype(np.int64), noisy
-
-
-def seeded(estimator: Any, random_state: Any) -> Any:
-    """`estimator` with its random_state, and those of what it is made of, set where they exist and are unset."""
-    if random_state is None:
-        return estimator
-    parameters = estimator.get_params(deep=True)
-    seeds = {
-        name: random_state
-        for name, value in parameters.items()
-        if value is None and (name == "random_state" or name.endswith("__random_state"))
-    }
-    return estimator.set_params(**seeds)

@@ -8,12 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score, hamming_loss, log_loss, roc_auc_score
 
 from ostrakon.validation import InvalidInput
-
-FloatArray = NDArray[np.float64]
+from ostrakon.votes import FloatArray
 
 BINS = 15
 """Ranges of confidence, equally wide, of the calibration error."""

@@ -1,5 +1,6 @@
 """A student of noisy histograms: it learns from how clear the votes are, not only from what won."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -9,11 +10,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
-from ostrakon.features.representation import learn_representation
+from ostrakon.features.representation import learn_representation, seeded
 from ostrakon.features.rowwise import row_count
 from ostrakon.students.boosting import Boosting
 from ostrakon.students.cells import cell_means, cell_of, likely_counts, shared_out
-from ostrakon.students.labelled import ALL_NOISE, UNLABELLED, require_counts, require_labels, seeded
+from ostrakon.students.labelled import ALL_NOISE, UNLABELLED, require_counts, require_labels
 from ostrakon.students.soft_vote import takes_weights
 from ostrakon.validation import InvalidInput, positive, whole
 
@@ -27,6 +28,7 @@ def examples_for(estimator: Any) -> str:
     return "means" if isinstance(estimator, SVC) else "rows"
 
 
+@dataclass(eq=False, repr=False)
 class NoisyCountStudent(ClassifierMixin, BaseEstimator):
     """A classifier of public cells, each weighed by the noisy votes that its representative got.
 
@@ -46,20 +48,12 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
     Source: learning from label proportions, Quadrianto 2009; sharing out as in expectation maximisation.
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        representation: Any = "auto",
-        examples: str = "rows",
-        rounds: int = 0,
-        random_state: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.representation = representation
-        self.examples = examples
-        self.rounds = rounds
-        self.random_state = random_state
+    estimator: Any = None
+    _: KW_ONLY
+    representation: Any = "auto"
+    examples: str = "rows"
+    rounds: int = 0
+    random_state: int | None = None
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Train on plain labels, -1 for unlabelled: each labelled row speaks for its cell with one vote."""

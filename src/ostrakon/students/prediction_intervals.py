@@ -17,16 +17,14 @@ Source: Bates et al. 2021 (thresholds by a bound on the risk).
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from ostrakon.accounting.estimates import CONFIDENCE
 from ostrakon.data.quantity import Quantity
 from ostrakon.students.prediction_sets import COVERAGES
 from ostrakon.validation import positive, whole
-from ostrakon.votes import STEPS
-
-FloatArray = NDArray[np.float64]
+from ostrakon.votes import STEPS, FloatArray
 
 _HALVINGS, _FINEST = 8, 12
 """How often the range is halved until the smallest bin; largest number of bins to a halving."""

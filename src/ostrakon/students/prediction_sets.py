@@ -23,9 +23,7 @@ from scipy import sparse
 
 from ostrakon.accounting.estimates import CONFIDENCE
 from ostrakon.students.agreement_estimate import share_of_votes
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from ostrakon.votes import FloatArray, IntArray
 
 COVERAGES = (0.8, 0.9, 0.95)
 """Coverages that are offered."""

@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
@@ -11,9 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ostrakon.features.sums import SumMap
 from ostrakon.students.cells import cell_means, cell_of
 from ostrakon.validation import InvalidInput
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from ostrakon.votes import FloatArray, IntArray
 
 SUMS = "sums"
 """The name of the student."""

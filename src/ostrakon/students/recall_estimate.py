@@ -27,9 +27,7 @@ from scipy import optimize, stats
 from ostrakon.accounting.estimates import CONFIDENCE, Recall
 from ostrakon.students.agreement_estimate import HeldOut
 from ostrakon.validation import InvalidInput, positive
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from ostrakon.votes import FloatArray, IntArray
 
 _SHOWN = 4.0
 """Standard deviations of the noise on the size of a class from which on it is taken to be known."""

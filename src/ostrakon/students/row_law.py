@@ -5,11 +5,10 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from ostrakon.votes import FloatArray, IntArray
+
 Pair = tuple[int, int]
 
 ROWS = 6000

@@ -24,9 +24,7 @@ from ostrakon.students.cells import cell_of
 from ostrakon.students.labelled import UNLABELLED
 from ostrakon.students.moment_students import ReleasedMoments
 from ostrakon.validation import InvalidInput
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from ostrakon.votes import FloatArray, IntArray
 
 RACED = 2
 """Parts after which candidates that are behind are left out."""

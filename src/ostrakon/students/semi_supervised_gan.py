@@ -1,14 +1,15 @@
 """The semi-supervised GAN: a classifier that also tells public rows from a generator's, by feature matching."""
 
-from typing import Any, Unpack
+from dataclasses import dataclass
+from typing import Any
 
 from ostrakon.networks import training
-from ostrakon.networks.architectures import Factory
 from ostrakon.networks.backend import F, Tensor, nn, torch
-from ostrakon.students.torch_student import TorchStudent, Training
+from ostrakon.students.torch_student import TorchStudent
 from ostrakon.validation import InvalidInput, positive, whole
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SemiSupervisedGAN(TorchStudent):
     """A classifier whose logits also say "real", trained against a generator that matches its features.
 
@@ -21,19 +22,9 @@ class SemiSupervisedGAN(TorchStudent):
     pate-2018 for MNIST and SVHN.
     """
 
-    def __init__(
-        self,
-        network: str | Factory | None = None,
-        *,
-        noise: int = 64,
-        ratio: int = 2,
-        generator_rate: float = 0.003,
-        **options: Unpack[Training],
-    ) -> None:
-        super().__init__(network, **options)
-        self.noise = noise
-        self.ratio = ratio
-        self.generator_rate = generator_rate
+    noise: int = 64
+    ratio: int = 2
+    generator_rate: float = 0.003
 
     def _check(self) -> None:
         super()._check()

@@ -3,10 +3,9 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
-FloatArray = NDArray[np.float64]
+from ostrakon.votes import FloatArray
 
 HIGH = 1
 """The class of votes for the high end of a range, and for a label."""

@@ -10,8 +10,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import SelfTrainingClassifier
 from sklearn.utils.validation import check_is_fitted
 
+from ostrakon.features.representation import seeded
 from ostrakon.features.rowwise import row_count, take_rows
-from ostrakon.students.labelled import UNLABELLED, of_margins, require_labels, seeded
+from ostrakon.students.labelled import UNLABELLED, of_margins, require_labels
 from ostrakon.validation import InvalidInput
 
 

@@ -1,13 +1,13 @@
 """Network students that learn from the answered queries, and then perhaps from their own confident predictions."""
 
-from typing import Any, Unpack
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ostrakon.networks import training
-from ostrakon.networks.architectures import Factory
 from ostrakon.networks.backend import F, Tensor, torch
-from ostrakon.students.torch_student import TorchStudent, Training, share_of
+from ostrakon.students.torch_student import TorchStudent, share_of
 from ostrakon.validation import whole
 
 
@@ -32,6 +32,7 @@ class SupervisedNetwork(TorchStudent):
         return loss_of
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SelfTrainingNetwork(SupervisedNetwork):
     """First a supervised network; then, `rounds` times, a fresh one on the pool as the last one labelled it.
 
@@ -40,17 +41,8 @@ class SelfTrainingNetwork(SupervisedNetwork):
     Source: Lee 2013, Pseudo-Label; Xie 2020, noisy student.
     """
 
-    def __init__(
-        self,
-        network: str | Factory | None = None,
-        *,
-        rounds: int = 2,
-        keep: float = 0.9,
-        **options: Unpack[Training],
-    ) -> None:
-        super().__init__(network, **options)
-        self.rounds = rounds
-        self.keep = keep
+    rounds: int = 2
+    keep: float = 0.9
 
     def _check(self) -> None:
         super()._check()

@@ -1,36 +1,20 @@
 """What the network students share: few labels, -1 for the rest, and early stop on public inputs alone."""
 
 from abc import ABC, abstractmethod
-from inspect import Parameter, signature
-from typing import Any, Self, TypedDict
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ostrakon.networks import training
-from ostrakon.networks.architectures import Factory
 from ostrakon.networks.backend import Tensor, torch
 from ostrakon.networks.network import TorchNetwork
 from ostrakon.students.labelled import UNLABELLED, require_labels
 from ostrakon.validation import InvalidInput, positive, whole
 
 
-class Training(TypedDict, total=False):
-    """What every network student takes beside parameters of its own: those of `TorchStudent`."""
-
-    steps: int
-    batch_size: int
-    learning_rate: float
-    weight_decay: float
-    average: float
-    augmentation: str
-    mirror: bool
-    patience: int
-    random_state: int | None
-    device: str | None
-    verbose: int
-
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class TorchStudent(TorchNetwork, ABC):
     """Base of the network students.
 
@@ -45,52 +29,10 @@ class TorchStudent(TorchNetwork, ABC):
     Errors: `InvalidInput` where no row is labelled.
     """
 
-    def __init__(
-        self,
-        network: str | Factory | None = None,
-        *,
-        steps: int = 1000,
-        batch_size: int = 64,
-        learning_rate: float = 0.002,
-        weight_decay: float = 0.01,
-        average: float = 0.99,
-        augmentation: str = "moderate",
-        mirror: bool = False,
-        patience: int = 3,
-        random_state: int | None = None,
-        device: str | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            network,
-            steps=steps,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            augmentation=augmentation,
-            mirror=mirror,
-            average=average,
-            random_state=random_state,
-            device=device,
-            verbose=verbose,
-        )
-        self.patience = patience
-
-    @classmethod
-    def _get_param_names(cls) -> list[str]:
-        """scikit-learn's list of parameters, with those that a student passes on as `**options`."""
-        starts = [
-            vars(kind)["__init__"]
-            for kind in cls.__mro__
-            if issubclass(kind, TorchStudent) and "__init__" in vars(kind)
-        ]
-        taken = {
-            parameter.name
-            for start in starts
-            for parameter in signature(start).parameters.values()
-            if parameter.kind is not Parameter.VAR_KEYWORD
-        }
-        return sorted(taken - {"self"})
+    steps: int | None = 1000
+    average: float = 0.99
+    augmentation: str = "moderate"
+    patience: int = 3
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Train on public rows X, of which those with y other than -1 are labelled."""

@@ -2,17 +2,18 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, Unpack
+from dataclasses import dataclass
+from typing import Any
 
 from ostrakon.networks import training
-from ostrakon.networks.architectures import Factory
 from ostrakon.networks.backend import F, Tensor, nn, torch
-from ostrakon.students.torch_student import TorchStudent, Training
+from ostrakon.students.torch_student import TorchStudent
 from ostrakon.validation import non_negative, positive, whole
 
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class VirtualAdversarial(TorchStudent):
     """A network trained on the labelled rows, and on all rows to be smooth around them and sure of itself.
 
@@ -22,23 +23,11 @@ class VirtualAdversarial(TorchStudent):
     Source: Miyato 2017, Virtual Adversarial Training, equations 11 to 19; the student of pate-2018 for Glyph.
     """
 
-    def __init__(
-        self,
-        network: str | Factory | None = None,
-        *,
-        radius: float = 0.3,
-        power: int = 1,
-        smoothness: float = 1.0,
-        certainty: float = 0.3,
-        ratio: int = 2,
-        **options: Unpack[Training],
-    ) -> None:
-        super().__init__(network, **options)
-        self.radius = radius
-        self.power = power
-        self.smoothness = smoothness
-        self.certainty = certainty
-        self.ratio = ratio
+    radius: float = 0.3
+    power: int = 1
+    smoothness: float = 1.0
+    certainty: float = 0.3
+    ratio: int = 2
 
     def _check(self) -> None:
         super()._check()
