@@ -1,5 +1,6 @@
 """The student as it leaves: from a raw row to a label, several, or a quantity, in one object."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ NO_INTERVALS = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class ReleasedStudent(ClassifierMixin, BaseEstimator):
     """A student behind all that raw rows go through, with the labels that class numbers stand for. Already fitted.
 
@@ -33,14 +35,11 @@ class ReleasedStudent(ClassifierMixin, BaseEstimator):
     Features are single numbers (as the learners saw them) handed over as doubles: what is exported computes the same.
     """
 
-    def __init__(
-        self, form: RowForm, representation: Any, student: Any, labels: Any, sets: PredictionSets | None = None
-    ) -> None:
-        self.form = form
-        self.representation = representation
-        self.student = student
-        self.labels = labels
-        self.sets = sets
+    form: RowForm
+    representation: Any
+    student: Any
+    labels: Any
+    sets: PredictionSets | None = None
 
     @property
     def classes_(self) -> Any:
@@ -83,6 +82,7 @@ class ReleasedLabels(ReleasedStudent):
         return self.student.predict(self._features(X))
 
 
+@dataclass(eq=False, repr=False)
 class ReleasedQuantity(RegressorMixin, BaseEstimator):
     """A student that estimates a quantity, behind all that raw rows go through. Already fitted.
 
@@ -90,19 +90,11 @@ class ReleasedQuantity(RegressorMixin, BaseEstimator):
     intervals: what makes intervals; None for a student whose errors were not counted.
     """
 
-    def __init__(
-        self,
-        form: RowForm,
-        representation: Any,
-        student: Any,
-        quantity: Quantity,
-        intervals: PredictionIntervals | None = None,
-    ) -> None:
-        self.form = form
-        self.representation = representation
-        self.student = student
-        self.quantity = quantity
-        self.intervals = intervals
+    form: RowForm
+    representation: Any
+    student: Any
+    quantity: Quantity
+    intervals: PredictionIntervals | None = None
 
     def predict(self, X: Any) -> Any:
         """The estimated quantity of every raw row, within its range."""

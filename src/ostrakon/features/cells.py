@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from ostrakon.data.domain import Domain
-from ostrakon.votes import STEPS
-
-IntArray = NDArray[np.int64]
+from ostrakon.votes import STEPS, IntArray
 
 
 class CellFeatures(TransformerMixin, BaseEstimator):

@@ -12,7 +12,8 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
-IntArray = NDArray[np.int64]
+from ostrakon.votes import IntArray
+
 FloatArray = NDArray[np.float32]
 Advance = Callable[[float], None]
 

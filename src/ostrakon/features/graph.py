@@ -9,9 +9,9 @@ from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
 from ostrakon.validation import InvalidInput, fraction, whole
+from ostrakon.votes import IntArray
 
 FloatArray = NDArray[np.float32]
-IntArray = NDArray[np.int64]
 
 EXACT_BELOW = 20_000
 """Pools up to this size get exact neighbours; larger ones approximate neighbours, from pynndescent."""

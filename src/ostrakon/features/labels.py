@@ -3,13 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ostrakon.features.sums import SumMap, rounded_product
-from ostrakon.votes import STEPS
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from ostrakon.votes import STEPS, FloatArray, IntArray
 
 
 def is_limited(labels: int, max_labels: int) -> bool:

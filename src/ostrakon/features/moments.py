@@ -6,15 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ostrakon.features.rowwise import in_blocks, own_rows
 from ostrakon.numerics.threads import on_one_thread
 from ostrakon.validation import InvalidInput, positive, whole
-from ostrakon.votes import STEPS
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from ostrakon.votes import STEPS, FloatArray, IntArray
 
 CONSTANT = 724
 """Steps of the constant first direction: the largest whole number whose square is at most half of `STEPS` squared."""

@@ -5,7 +5,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-IntArray = NDArray[np.int64]
+from ostrakon.votes import IntArray
+
 FloatArray = NDArray[np.float64]
 
 _CELLS, _EXACT_CELLS = 2**19, 2**20

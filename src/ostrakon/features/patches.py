@@ -15,8 +15,7 @@ from ostrakon.features.rowwise import mark_of
 from ostrakon.numerics.threads import on_one_thread
 from ostrakon.progress import tracked
 from ostrakon.validation import InvalidInput, whole
-
-FloatArray = NDArray[np.float64]
+from ostrakon.votes import FloatArray
 
 SIDE, PATCH = 32, 6
 """Pixels of a side of the resized images, and of a patch."""

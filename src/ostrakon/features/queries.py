@@ -11,8 +11,8 @@ from ostrakon.features.clusters import Advance, all_distances, medoids, settled,
 from ostrakon.numerics.threads import on_one_thread
 from ostrakon.progress import working
 from ostrakon.validation import InvalidInput, whole
+from ostrakon.votes import IntArray
 
-IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float32]
 
 FIRST_STAGE, LAST_STAGE = 10, 1280

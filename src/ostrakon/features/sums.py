@@ -5,14 +5,11 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ostrakon.features.moments import CONSTANT, bounded_steps, principal_vectors
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import STEPS
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from ostrakon.votes import STEPS, FloatArray, IntArray
 
 PARTS = (0.15, 0.2, 0.3, 0.35)
 """Share of the squared length of a row's features: the constant, linear ones, waves of ranks, waves of directions."""

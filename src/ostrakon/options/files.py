@@ -14,7 +14,7 @@ from ostrakon.options.option import Option, Settings
 from ostrakon.statements.statement import PROTECTS, require_no_pool, require_pool
 from ostrakon.validation import InvalidInput, one_of
 
-_DATA = "Data"
+_option = partial(Option, panel="Data")
 
 
 def _location(name: str, value: str) -> str:
@@ -63,82 +63,62 @@ class Files(Settings):
 
     private: Annotated[
         str,
-        Option(
+        _option(
             help="The sensitive table (CSV, Parquet, s3://BUCKET/FOLDER), images (.npz, folders) or texts (likewise).",
-            panel=_DATA,
             check=_location,
         ),
     ]
     public: Annotated[
-        str | None,
-        Option(help="Rows, images or texts of the same kind, free to publish.", panel=_DATA, check=_location),
+        str | None, _option(help="Rows, images or texts of the same kind, free to publish.", check=_location)
     ] = None
     columns: Annotated[
         str | None,
-        Option(
+        _option(
             help="No public rows: a TOML file says what the columns may hold; `ostrakon schema columns` drafts it.",
-            panel=_DATA,
             check=_location,
         ),
     ] = None
     protect: Annotated[
         str,
-        Option(
+        _option(
             help="records, or labels: labels only, where features are public; no --public then. [default: records]",
-            panel=_DATA,
             check=partial(one_of, allowed=PROTECTS),
         ),
     ] = "records"
     target: Annotated[
         str | None,
-        Option(
-            help="The column to predict (of tables), or columns of 0 and 1, as a,b.",
-            panel=_DATA,
-            from_toml=_as_text,
-        ),
+        _option(help="The column to predict (of tables), or columns of 0 and 1, as a,b.", from_toml=_as_text),
     ] = None
-    by: Annotated[
-        str | None,
-        Option(help="The column of users, who are then protected.", panel=_DATA, from_toml=_as_text),
-    ] = None
-    test: Annotated[
-        str | None, Option(help="Labelled rows to measure the student on.", panel=_DATA, check=_location)
-    ] = None
+    by: Annotated[str | None, _option(help="The column of users, who are then protected.", from_toml=_as_text)] = None
+    test: Annotated[str | None, _option(help="Labelled rows to measure the student on.", check=_location)] = None
     names: Annotated[
-        str | None, Option(help="Column names (a,b,c or a file) of tables without header.", panel=_DATA, advanced=True)
+        str | None, _option(help="Column names (a,b,c or a file) of tables without header.", advanced=True)
     ] = None
     classes: Annotated[
         str | None,
-        Option(
+        _option(
             help="All labels, as a,b,c, where PUBLIC has none (a;b;c: several in a cell); or from-private.",
-            panel=_DATA,
             from_toml=_joined,
         ),
     ] = None
     range: Annotated[
         str | None,
-        Option(
-            help="The target is a quantity in this public range, LOW,HIGH.", panel=_DATA, check=_range, from_toml=_ends
-        ),
+        _option(help="The target is a quantity in this public range, LOW,HIGH.", check=_range, from_toml=_ends),
     ] = None
     consent: Annotated[
         str | None,
-        Option(
+        _option(
             help="Every record has its own epsilon, by a column of levels: COLUMN:LEVEL=EPSILON,LEVEL=EPSILON.",
-            panel=_DATA,
             check=_consent,
             advanced=True,
         ),
     ] = None
-    drop: Annotated[
-        str | None, Option(help="Columns to leave out, as a,b (of tables).", panel=_DATA, from_toml=_joined)
-    ] = None
+    drop: Annotated[str | None, _option(help="Columns to leave out, as a,b (of tables).", from_toml=_joined)] = None
     allow_shared_rows: Annotated[
-        bool,
-        Option(help="Some private rows are in the public data too, and are not protected.", panel=_DATA, advanced=True),
+        bool, _option(help="Some private rows are in the public data too, and are not protected.", advanced=True)
     ] = False
     publish_accuracy: Annotated[
-        bool, Option(help="The test file is public too: put the accuracy into the card.", panel=_DATA, advanced=True)
+        bool, _option(help="The test file is public too: put the accuracy into the card.", advanced=True)
     ] = False
 
     def __post_init__(self) -> None:

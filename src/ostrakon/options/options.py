@@ -22,7 +22,7 @@ OF_COUNTS = (BALANCED, LOG_LOSS)
 """Objectives that need noisy counts."""
 QUERY_STRATEGIES = ("representatives", "random", "all")
 
-_PRIVACY, _BUDGET, _LEARNING = "Privacy", "Budget", "Learning"
+_privacy, _budget, _learning = (partial(Option, panel=panel) for panel in ("Privacy", "Budget", "Learning"))
 
 
 def is_auto(choice: Any) -> bool:
@@ -83,162 +83,121 @@ class Options(Settings):
 
     epsilon: Annotated[
         float | None,
-        Option(
-            help="Keep the guarantee within this. [default: 2, unless all noise is given]",
-            panel=_PRIVACY,
-            check=positive,
-        ),
+        _privacy(help="Keep the guarantee within this. [default: 2, unless all noise is given]", check=positive),
     ] = None
     delta: Annotated[
         float | None,
-        Option(
-            help="Chance that the guarantee fails. [default: below 1 / number of records]",
-            panel=_PRIVACY,
-            check=fraction,
-        ),
+        _privacy(help="Chance that the guarantee fails. [default: below 1 / number of records]", check=fraction),
     ] = None
     neighbours: Annotated[
         str | None,
-        Option(
+        _privacy(
             help="What happens to one record between neighbouring data sets: replaced or removed (their number stays "
             "public). [default: replaced; of trained teachers added or removed]",
-            panel=_PRIVACY,
             check=_neighbours,
             advanced=True,
         ),
     ] = None
     guarantee: Annotated[
         str,
-        Option(
+        _privacy(
             help="worst-case, or gate: less noise, and no release where teachers disagree.",
-            panel=_PRIVACY,
             check=partial(one_of, allowed=GUARANTEES),
         ),
     ] = WORST_CASE
     agreement: Annotated[
         float,
-        Option(
-            help="Share of teachers expected to agree, for the gate. [default: 0.85]",
-            panel=_PRIVACY,
-            check=fraction,
-            advanced=True,
+        _privacy(
+            help="Share of teachers expected to agree, for the gate. [default: 0.85]", check=fraction, advanced=True
         ),
     ] = 0.85
     teachers: Annotated[
         int | None,
-        Option(
-            help="Number of teachers to train. [default: every record is one]",
-            panel=_PRIVACY,
-            check=_some,
-            python="n_teachers",
-        ),
+        _privacy(help="Number of teachers to train. [default: every record is one]", check=_some, python="n_teachers"),
     ] = None
     queries: Annotated[
         int | None,
-        Option(
-            help="Public rows to ask about. [default: what epsilon allows]",
-            panel=_PRIVACY,
-            check=_some,
-            python="n_queries",
-        ),
+        _privacy(help="Public rows to ask about. [default: what epsilon allows]", check=_some, python="n_queries"),
     ] = None
     max_answers: Annotated[
-        int | None, Option(help="Stop after this number of answers.", panel=_PRIVACY, check=_some, advanced=True)
+        int | None, _privacy(help="Stop after this number of answers.", check=_some, advanced=True)
     ] = None
     mechanism: Annotated[
         str,
-        Option(
+        _privacy(
             help="How votes become answers: NAME or NAME(parameter=value, ...), such as "
             "confident-gnmax(sigma1=150). [default: chosen from public numbers]",
-            panel=_PRIVACY,
             check=_mechanism,
         ),
     ] = AUTO
     parameters: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
     ledger: Annotated[
         str | None,
-        Option(
+        _budget(
             help="Reserve what the run costs in this ledger: sqlite:///FILE or postgresql://HOST/DATABASE. "
             "With --budget: budget.db beside the data.",
-            panel=_BUDGET,
             check=require_url,
         ),
     ] = None
     budget: Annotated[
         float | None,
-        Option(
+        _budget(
             help="Total epsilon of all runs on these data; opens an account for them, unless they have one.",
-            panel=_BUDGET,
             check=positive,
         ),
     ] = None
     ledger_account: Annotated[
         str | None,
-        Option(
-            help="The account's name. [default: the one that the data are bound to]",
-            panel=_BUDGET,
-            check=line,
-            advanced=True,
-        ),
+        _budget(help="The account's name. [default: the one that the data are bound to]", check=line, advanced=True),
     ] = None
-    teacher: Annotated[
-        Any,
-        Option(help="A scikit-learn classifier: short name or import path, with (options).", panel=_LEARNING),
-    ] = AUTO
+    teacher: Annotated[Any, _learning(help="A scikit-learn classifier: short name or import path, with (options).")] = (
+        AUTO
+    )
     student: Annotated[
         Any,
-        Option(
+        _learning(
             help="A classifier as for --teacher, or additive, soft-vote, self-training[:NAME], label-spreading, graph. "
-            "[default: best of several]",
-            panel=_LEARNING,
+            "[default: best of several]"
         ),
     ] = AUTO
     objective: Annotated[
         str,
-        Option(
+        _learning(
             help="What is to be good: accuracy, balanced (every class counts the same), log-loss (probabilities) or "
             "ordered (--classes from low to high: few ranks away).",
-            panel=_LEARNING,
             check=partial(one_of, allowed=OBJECTIVES),
             advanced=True,
         ),
     ] = ACCURACY
     representation: Annotated[
-        Any,
-        Option(help="Features of a row: auto, table, text, photos, hog, onnx:FILE, and others.", panel=_LEARNING),
+        Any, _learning(help="Features of a row: auto, table, text, photos, hog, onnx:FILE, and others.")
     ] = AUTO
     trained_on: Annotated[
         str | None,
-        Option(
-            help="What the encoder was trained on, for the statement. [default: unknown]",
-            panel=_LEARNING,
-            check=sentence,
-            advanced=True,
+        _learning(
+            help="What the encoder was trained on, for the statement. [default: unknown]", check=sentence, advanced=True
         ),
     ] = None
     query_strategy: Annotated[
         str,
-        Option(
+        _learning(
             help="Which public rows to label: representatives, random or all. [default: representatives]",
-            panel=_LEARNING,
             check=_strategy,
             advanced=True,
         ),
     ] = "representatives"
     smooth: Annotated[
         bool,
-        Option(
+        _learning(
             help="Smooth each teacher's predictions over the neighbour graph of the public rows.",
-            panel=_LEARNING,
             check=_flag,
             advanced=True,
         ),
     ] = False
     seed: Annotated[
         int,
-        Option(
+        _learning(
             help="Seed of data splitting and models, never of noise. [default: 0]",
-            panel=_LEARNING,
             check=whole,
             python="random_state",
             advanced=True,
@@ -246,9 +205,8 @@ class Options(Settings):
     ] = 0
     jobs: Annotated[
         int | None,
-        Option(
+        _learning(
             help="Teachers trained at a time; -1: one per core. [default: -1]",
-            panel=_LEARNING,
             check=_workers,
             python="n_jobs",
             asked=False,

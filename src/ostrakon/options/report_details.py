@@ -1,11 +1,12 @@
 """Details of a release that only the operator knows; the report shows them and invents none."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 from ostrakon.options.option import Option, Settings, sentence
 
-_REPORT = "Report"
+_option = partial(Option, panel="Report", check=sentence, advanced=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,17 +19,7 @@ class ReportDetails(Settings):
     Errors: `InvalidInput` for what is not text, blank or too long, or contains control characters.
     """
 
-    operator: Annotated[
-        str | None,
-        Option(help="Who releases the student, for the report.", panel=_REPORT, check=sentence, advanced=True),
-    ] = None
-    contact: Annotated[
-        str | None, Option(help="Where to ask about it, for the report.", panel=_REPORT, check=sentence, advanced=True)
-    ] = None
-    purpose: Annotated[
-        str | None, Option(help="What it is for, for the report.", panel=_REPORT, check=sentence, advanced=True)
-    ] = None
-    data_name: Annotated[
-        str | None,
-        Option(help="What the private data is called in the report.", panel=_REPORT, check=sentence, advanced=True),
-    ] = None
+    operator: Annotated[str | None, _option(help="Who releases the student, for the report.")] = None
+    contact: Annotated[str | None, _option(help="Where to ask about it, for the report.")] = None
+    purpose: Annotated[str | None, _option(help="What it is for, for the report.")] = None
+    data_name: Annotated[str | None, _option(help="What the private data is called in the report.")] = None
