@@ -1,14 +1,18 @@
 """Students of noisy moments: the logistic regression that labels would give, what noise does to it, what leaves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn.base import BaseEstimator
 from sklearn.datasets import make_blobs
 from sklearn.linear_model import LogisticRegression
 
 from ostrakon.export.student_files import export_student, load_student
 from ostrakon.features.moments import MomentMap
-from ostrakon.students.moment_students import MomentLogistic, MomentVote, ReleasedMoments
+from ostrakon.students.cells import cell_of
+from ostrakon.students.moment_students import MomentLogistic, MomentVote, ReleasedMoments, records_by_row
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.selection import Released
 from ostrakon.validation import InvalidInput
@@ -17,13 +21,14 @@ X, y = make_blobs(1500, centers=3, n_features=4, cluster_std=4.0, random_state=2
 DIRECTIONS = MomentMap.of(X)
 
 
-def released(sigma=1e-3, *, noise=0.0, rows=X, labels=y, directions=DIRECTIONS):
+def released(sigma=1e-3, *, noise=0.0, rows=X, labels=y, directions=DIRECTIONS, public=X):
     said = directions.of_rows(rows)
     sums = np.stack([said[labels == label].sum(axis=0) for label in range(3)], axis=1)
     sums = sums + np.random.default_rng(0).normal(scale=noise, size=sums.shape) if noise else sums
     moments = ReleasedMoments(sums=sums, sigma=sigma, records=len(rows), directions=directions)
     queries = np.arange(30)
-    counts = 50.0 * np.eye(3)[labels[:30]]
+    counts = np.zeros((30, 3))
+    np.add.at(counts, (cell_of(rows.astype(np.float32), public[:30].astype(np.float32)), labels), 1)
     return Released(queries=queries, counts=counts, sigma2=1.0, moments=moments)
 
 
@@ -35,9 +40,30 @@ def test_sums_without_noise_give_the_logistic_regression_of_the_labels():
 
 
 def test_other_public_rows_of_the_same_kind_give_nearly_the_same():
-    found = MomentLogistic().fit_moments(X[750:], released(sigma=1.0, rows=X[:750], labels=y[:750]))
+    found = MomentLogistic().fit_moments(X[750:], released(sigma=1.0, rows=X[:750], labels=y[:750], public=X[750:]))
     peer = LogisticRegression().fit(X[:750], y[:750])
     assert found.score(X[750:], y[750:]) > peer.score(X[750:], y[750:]) - 0.02
+
+
+def test_public_rows_stand_for_as_many_records_as_counts_say():
+    """Labels are no linear function of rows, so what a linear student learns depends on how frequent rows are."""
+    rng = np.random.default_rng(4)
+    places, public = X[:30], np.tile(X[:30], (25, 1))
+    at = rng.choice(30, 4000, p=softmax(0.3 * places[:, 0]))
+    labels = (np.square(places[:, 1]) > 20).astype(np.int64)[at] + (places[:, 2] > 0)[at]
+    release = released(sigma=1.0, rows=places[at], labels=labels, public=public)
+    equal, weighted, expected = (
+        MomentLogistic().fit_moments(rows, each).predict_proba(X)
+        for rows, each in (
+            (public, replace(release, sigma2=None)),
+            (public, release),
+            (places[at], replace(release, sigma2=None)),
+        )
+    )
+    assert np.abs(equal - expected).mean() > 0.1
+    assert np.abs(weighted - expected).mean() < 0.01
+    np.testing.assert_allclose(records_by_row(public, replace(release, sigma2=1e4)), 4000 / 750, rtol=0.01)
+    np.testing.assert_allclose(records_by_row(public, replace(release, counts=-release.counts)), 4000 / 750)
 
 
 def test_the_penalty_grows_with_the_noise():

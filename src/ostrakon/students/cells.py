@@ -21,6 +21,16 @@ def cell_of(features: NDArray[np.float32], centres: NDArray[np.float32]) -> IntA
     return np.concatenate([nearest(features[at : at + 512]) for at in range(0, len(features), 512)])
 
 
+def cell_by_query(features: NDArray[np.float32], queries: IntArray) -> IntArray:
+    """The query nearest to every row, (rows,): that of a query is its own.
+
+    features: (rows, features). queries: positions of the queries among the rows.
+    """
+    own = cell_of(features, features[queries])
+    own[queries] = np.arange(len(queries))
+    return own
+
+
 def cell_means(features: NDArray[np.floating], own: IntArray, centres: NDArray[np.floating]) -> FloatArray:
     """The mean of the rows of each cell, (cells, features); the centre itself where a cell has no rows."""
     sums = np.zeros(centres.shape)
@@ -33,19 +43,28 @@ def likely_counts(noisy: FloatArray, sizes: IntArray, *, sigma2: float) -> Float
     """The counts from 0 that are likeliest to have become the `noisy` ones, (cells, classes).
 
     sizes: public rows of each cell. sigma2: standard deviation of the Gaussian noise on every count.
-    How many records a cell has is judged by its noisy sum and by its share of the public rows, each by how far it can
-    be trusted; the noisy counts are then projected onto the counts from 0 with that sum, which is their maximum
+    The noisy counts are projected onto the counts from 0 whose sum is `likely_totals`, which is their maximum
     likelihood. Cutting negative counts off instead would leave a sigma2 of noise in most classes of every cell.
     Guarantee: a function of released and public numbers.
 
     >>> likely_counts(np.array([[9.0, 1.5, -2.5]]), np.array([4]), sigma2=1.0).round(2).tolist()
     [[7.75, 0.25, 0.0]]
     """
+    return _projected(noisy, likely_totals(noisy, sizes, sigma2=sigma2))
+
+
+def likely_totals(noisy: FloatArray, sizes: IntArray, *, sigma2: float) -> FloatArray:
+    """How many records each cell is likely to have, (cells,), at least 0.
+
+    noisy: counts of (cells, classes). sizes: public rows of each cell. sigma2: standard deviation of the Gaussian
+    noise on every count.
+    The noisy sum of a cell and its share of the public rows are weighed by how far each can be trusted.
+    Guarantee: a function of released and public numbers.
+    """
     expected = max(float(noisy.sum()), 0.0) * sizes / max(int(sizes.sum()), 1)
     spread = np.maximum(expected + np.square(_UNSURE * expected), 1e-9)
     noise = noisy.shape[1] * sigma2**2
-    total = np.maximum((expected / spread + noisy.sum(axis=1) / noise) / (1 / spread + 1 / noise), 0.0)
-    return _projected(noisy, total)
+    return np.maximum((expected / spread + noisy.sum(axis=1) / noise) / (1 / spread + 1 / noise), 0.0)
 
 
 def shared_out(

@@ -14,7 +14,8 @@ from ostrakon.features.cells import PairMap
 from ostrakon.features.labels import LabelMap
 from ostrakon.features.moments import MomentMap, shared_steps
 from ostrakon.features.sums import SumMap
-from ostrakon.students.labelled import ALL_NOISE
+from ostrakon.students.cells import cell_by_query, likely_totals
+from ostrakon.students.labelled import ALL_NOISE, require_counts
 from ostrakon.validation import InvalidInput, positive
 from ostrakon.votes import STEPS
 
@@ -49,14 +50,34 @@ class ReleasedMoments:
         return (self.sums[0] + self.records * shared / STEPS) / self.directions.constant
 
 
+def records_by_row(X: Any, released: Any) -> FloatArray:
+    """How many private records each public row stands for, (rows,): all rows of a cell as many.
+
+    X: features of public rows, (rows, features). released: a `ostrakon.students.selection.Released` with moments. The
+    totals of noisy counts say where private records are more frequent than public rows; without counts all rows stand
+    for as many.
+    Guarantee: a function of public rows and of what was released.
+    """
+    features, heavy = np.asarray(X, np.float32), np.ones(len(X))
+    if released.sigma2 is not None and len(released.queries):
+        queries, counts = require_counts(released.queries, released.counts, len(features))
+        own = cell_by_query(features, queries)
+        sizes = np.bincount(own, minlength=len(queries))
+        totals = likely_totals(counts, sizes, sigma2=released.sigma2)
+        if totals.any():
+            heavy = (totals / np.maximum(sizes, 1))[own]
+    return released.moments.records * heavy / heavy.sum()
+
+
 class MomentLogistic(ClassifierMixin, BaseEstimator):
     """Logistic regression that has seen no labelled row: public rows, and the noisy sums of private ones by class.
 
     penalty: of the weights, in standard deviations of the noise on the sums; above 0.
 
     What it minimizes, over weights W (directions, classes), is the loss of logistic regression on the private records,
-    in which they appear by their sums alone but for log sum exp of their scores: its mean over public rows stands for
-    that, which needs no labels. In W it is convex; noise on the sums is a linear term, that the penalty outweighs.
+    in which they appear by their sums alone but for log sum exp of their scores: public rows stand for that, which
+    needs no labels, each for as many records as `records_by_row` says. In W it is convex; noise on the sums is a linear
+    term, that the penalty outweighs.
     fit_moments(X, released): X features of public rows, (rows, features). Fitted: `classes_` (all), `coef_`.
     Guarantee: a function of public rows and of released sums; it costs nothing more.
     Source: sufficient statistics of exponential families (Foulds et al. 2016); public features for private ones.
@@ -81,7 +102,7 @@ class MomentLogistic(ClassifierMixin, BaseEstimator):
             penalty *= 2 * directions.longest**2
         # By class and row: numbers of a class stand side by side, where sums over few classes are quick.
         rows = directions.of_rows(X).T
-        weight = moments.records / rows.shape[1]
+        weight = records_by_row(X, released)
         shape = moments.sums.shape
 
         def loss(flat: FloatArray) -> tuple[float, FloatArray]:
@@ -90,9 +111,9 @@ class MomentLogistic(ClassifierMixin, BaseEstimator):
             highest = scores.max(axis=0)
             likely = np.exp(scores - highest, out=scores)
             total = likely.sum(axis=0)
-            likely /= total
-            value = weight * float((highest + np.log(total)).sum()) - (weights * moments.sums).sum()
-            gradient = weight * (rows @ likely.T) - moments.sums + penalty * weights
+            likely *= weight / total
+            value = float(weight @ (highest + np.log(total))) - (weights * moments.sums).sum()
+            gradient = rows @ likely.T - moments.sums + penalty * weights
             return float(value + penalty / 2 * np.square(weights).sum()), gradient.ravel()
 
         solution = minimize(loss, np.zeros(moments.sums.size), jac=True, method="L-BFGS-B", options={"maxiter": 300})

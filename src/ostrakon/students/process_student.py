@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.features.graph import build_graph
 from ostrakon.features.moments import MomentMap
-from ostrakon.students.cells import cell_of
+from ostrakon.students.cells import cell_by_query
 from ostrakon.students.label_spreading import neighbour_weights
 from ostrakon.students.labelled import require_counts
 from ostrakon.students.moment_students import NEEDS_MOMENTS, MomentLogistic, ReleasedMoments, taught_by_counts
@@ -67,8 +67,7 @@ class GaussianProcessStudent(ClassifierMixin, BaseEstimator):
         assert isinstance(moments.directions, MomentMap)
         features = np.asarray(X, np.float32)
         queries, counts = require_counts(released.queries, released.counts, len(features))
-        own = cell_of(features, features[queries])
-        own[queries] = np.arange(len(queries))
+        own = cell_by_query(features, queries)
         rows = moments.directions.of_rows(X)
         scale, lines = _scaled(rows[:, 1:] * rows[:, 1:].std(axis=0))
         whole, left = (features, slice(None)) if released.pool is None else released.pool

@@ -20,7 +20,7 @@ from ostrakon.features.rowwise import row_count, take_rows
 from ostrakon.numerics.threads import on_one_thread
 from ostrakon.progress import working
 from ostrakon.students.agreement_estimate import HeldOut
-from ostrakon.students.cells import cell_of
+from ostrakon.students.cells import cell_by_query
 from ostrakon.students.labelled import UNLABELLED
 from ostrakon.students.moment_students import ReleasedMoments
 from ostrakon.validation import InvalidInput
@@ -382,8 +382,7 @@ class Cells:
 
 def _cells(features: NDArray[np.float32], queries: IntArray, *, seed: int) -> Cells:
     # A tie may put a representative into another cell: it learns or is held out as its query is.
-    own = cell_of(features, features[queries])
-    own[queries] = np.arange(len(queries))
+    own = cell_by_query(features, queries)
     order = np.random.default_rng([seed, len(own)]).permutation(len(own))
     order = order[np.argsort(own[order], kind="stable")]
     first = np.searchsorted(own[order], own[order])
