@@ -1,5 +1,7 @@
 """Blocks of private rows: all rows once, features and labels as the plain way makes them, nothing on the disk."""
 
+from dataclasses import replace
+
 import joblib
 import numpy as np
 import pandas as pd
@@ -11,7 +13,8 @@ from ostrakon.run.inputs import private_data
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.stages.features import view_of
 from ostrakon.teachers import blocks
-from ostrakon.teachers.per_record import collect_from_parts, collect_per_record
+from ostrakon.teachers.gathering import Parts
+from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.validation import InvalidInput
 
 RNG = np.random.default_rng(0)
@@ -57,12 +60,12 @@ def test_votes_and_moments_are_those_of_the_plain_way(tmp_path, monkeypatch, by,
     monkeypatch.setattr(private_data, "_ROWS_AT_A_TIME", 700)
     parts = task.private.parts_by_unit(seed=0, folder=tmp_path / "parts")
     assert len(parts) == 6
-    told["folder"] = tmp_path / "told"
+    by_workers = Parts(parts=parts, transform=view.transform, folder=tmp_path / "told")
     for backend in ("sequential", "loky"):
         with joblib.parallel_config(backend, n_jobs=2):
-            assert collect_from_parts(parts, view.transform, queries, moments=moments, **told) == votes
+            assert collect_per_record(by_workers, queries, moments=moments, **told) == votes
     with joblib.parallel_config("sequential"), pytest.raises(InvalidInput, match="units must be at least"):
-        collect_from_parts([*parts, parts[0]], view.transform, queries, **told)
+        collect_per_record(replace(by_workers, parts=[*parts, parts[0]]), queries, **told)
 
 
 def test_blocks_of_an_array_grow_while_they_are_quick_and_no_wider_than_memory():

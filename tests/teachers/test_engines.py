@@ -20,7 +20,8 @@ from ostrakon.run.inputs import private_data
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.teachers import TeacherStore, train_teachers
 from ostrakon.teachers.engines import check_engine, engine_in_use, on_engine
-from ostrakon.teachers.per_record import collect_from_parts, collect_per_record
+from ostrakon.teachers.gathering import Parts
+from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.validation import InvalidInput
 
 
@@ -161,7 +162,8 @@ def test_per_record_votes_are_counted_once_where_a_worker_is_killed(tmp_path, en
     with engine() as address, on_engine(address):
         parts = private.parts_by_unit(seed=0, folder=tmp_path / "shards")
         assert len(parts) == 7
-        there = collect_from_parts(parts, transform, queries, folder=tmp_path / "told", **told)
+        rows = Parts(parts=parts, transform=transform, folder=tmp_path / "told")
+        there = collect_per_record(rows, queries, **told)
     assert (tmp_path / "killed").exists()
     assert there == here
 

@@ -79,10 +79,6 @@ def draw_once(
     max_answers : int, optional
         At least 1; of a single mechanism.
 
-    Returns
-    -------
-    Drawn
-
     Raises
     ------
     Refused

@@ -60,10 +60,6 @@ def run(
         Where the run is stored instead, one store for a run (`ostrakon.data.object_store.object_path`). Workers read
         and write that, and from it another folder, on another machine, continues.
 
-    Returns
-    -------
-    Outcome
-
     Raises
     ------
     InvalidInput

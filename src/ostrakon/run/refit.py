@@ -1,7 +1,5 @@
 """A student trained again from a finished release alone: no private data, no noise, no privacy cost."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

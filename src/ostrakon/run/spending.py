@@ -97,10 +97,6 @@ def note_fit(
     in_ledger : bool
         Whether a ledger adds up the fits of all processes.
 
-    Returns
-    -------
-    tuple of (Statement, dict)
-
     Notes
     -----
     Guarantee: as of `with_earlier_fits`, for all fits of this process, whatever their rows. A fit is left out only if

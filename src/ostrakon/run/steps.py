@@ -1,7 +1,5 @@
 """The steps of a run, in their order: plan, features, queries, votes, noisy answers, student, statement."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -177,10 +175,6 @@ def run_steps(
         Receives one sentence at the start of each step.
     engine : str
         Where teachers are trained and asked (`ostrakon.teachers.engines`); "local" uses the joblib backend that is set.
-
-    Returns
-    -------
-    FinishedRun
 
     Raises
     ------

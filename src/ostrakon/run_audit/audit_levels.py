@@ -64,10 +64,6 @@ def audit_levels_of_run(task: Task, options: Options, plan: Plan, **how: Any) ->
     **how
         As of `audit_levels`.
 
-    Returns
-    -------
-    tuple of LevelAudit
-
     Raises
     ------
     InvalidInput

@@ -19,7 +19,7 @@ from ostrakon.report.release import save_release
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.private_data import Transform
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.noise_log import Drawable, Log, VotesOrSums
+from ostrakon.run.noise_log import Log
 from ostrakon.run.steps import Say, run_steps
 from ostrakon.run.storage import Storage
 from ostrakon.run_audit.canaries import WithCanaries, at_ends
@@ -133,15 +133,7 @@ class _Drawn(Log):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def draw(
-        self,
-        name: str,
-        votes: VotesOrSums,
-        mechanism: Drawable,
-        rng: np.random.Generator,
-        *,
-        max_answers: int | None = None,
-    ) -> tuple[IntArray, bool]:
+    def draw(self, name: str, *given: Any, **more: Any) -> tuple[IntArray, bool]:
         stored = read_checksummed(self._folder / f"{name}.npy", what=name)
         if stored is None:
             raise InvalidInput(f"The noise log must hold {name}, but {self._folder} does not.")

@@ -26,10 +26,6 @@ def owner_name(name: str, value: Any) -> str:
     value : str
         Up to 40 small letters, digits and inner hyphens, but none of `RESERVED`.
 
-    Returns
-    -------
-    str
-
     Raises
     ------
     InvalidInput
@@ -47,10 +43,6 @@ def owner_name(name: str, value: Any) -> str:
 
 def read_certificate(path: Path) -> str:
     """Read the certificate in a PEM file.
-
-    Parameters
-    ----------
-    path : pathlib.Path
 
     Returns
     -------
@@ -78,10 +70,6 @@ def require_certificate(name: str, value: Any) -> str:
     name : str
         The parameter, for the message.
     value : str
-
-    Returns
-    -------
-    str
 
     Raises
     ------

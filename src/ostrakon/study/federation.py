@@ -158,10 +158,6 @@ def finish_by_messages(study: Study, answers: Iterable[Any], *, without: Sequenc
     silent : str
         What is said of owners that gave no answer, for example "within 60 seconds".
 
-    Returns
-    -------
-    pathlib.Path
-
     Raises
     ------
     InvalidInput

@@ -19,7 +19,7 @@ from ostrakon.mechanisms.base import Relation
 from ostrakon.planning.plan import Plan
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.noise_log import Drawable, Log, VotesOrSums
+from ostrakon.run.noise_log import Log
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.stages.features import View
 from ostrakon.run.steps import Say, run_steps
@@ -292,14 +292,6 @@ class _SumLog(Log):
     def __init__(self, table: IntArray) -> None:
         self._table = table
 
-    def draw(
-        self,
-        name: str,
-        votes: VotesOrSums,
-        mechanism: Drawable,
-        rng: np.random.Generator,
-        *,
-        max_answers: int | None = None,
-    ) -> tuple[IntArray, bool]:
+    def draw(self, *given: Any, **more: Any) -> tuple[IntArray, bool]:
         """Return the sum in whole steps: every owner's noise came from the cryptographic source."""
         return self._table, True

@@ -42,10 +42,6 @@ def write_share(folder: Path, study: Study, owner: str, table: IntArray) -> Path
     owner : str
     table : numpy.ndarray of int64, shape (queries, classes)
 
-    Returns
-    -------
-    pathlib.Path
-
     Raises
     ------
     InvalidInput
@@ -64,11 +60,6 @@ def write_share(folder: Path, study: Study, owner: str, table: IntArray) -> Path
 
 def read_share(path: Path, study: Study) -> tuple[str, IntArray]:
     """Read an owner's table.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-    study : Study
 
     Returns
     -------
@@ -95,11 +86,6 @@ def read_share(path: Path, study: Study) -> tuple[str, IntArray]:
 
 def read_shares(folder: Path, study: Study) -> dict[str, IntArray]:
     """Read the tables in a folder.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-    study : Study
 
     Returns
     -------
@@ -131,10 +117,6 @@ def write_sum(folder: Path, study: Study, owners: list[str], table: IntArray) ->
         In the order of the study.
     table : numpy.ndarray of int64, shape (queries, classes)
 
-    Returns
-    -------
-    pathlib.Path
-
     Raises
     ------
     InvalidInput
@@ -158,11 +140,6 @@ def write_sum(folder: Path, study: Study, owners: list[str], table: IntArray) ->
 
 def read_sum(folder: Path, study: Study) -> tuple[list[str], IntArray]:
     """Read the sum that owners opened.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-    study : Study
 
     Returns
     -------

@@ -45,44 +45,54 @@ class Asked(Protocol):
         ...
 
 
-def gathered(blocks: Iterable[Block], asked: Asked, *, units: int, progress: bool | Report | None, label: str) -> Said:
-    """The sum over blocks. units: their number, for the progress bar with this `label`."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Parts:
+    """Private rows that the workers of an engine read; they receive the path of a part, never rows.
+
+    parts: no owner has rows in two of them. transform: from typed rows to features, independently for every row.
+    folder: from which workers read `transform` and what is asked.
+    """
+
+    parts: Sequence[UnitPart]
+    transform: Transform
+    folder: AnyPath
+
+
+def gathered(
+    rows: Iterable[Block] | Parts, asked: Asked, *, units: int, progress: bool | Report | None, label: str
+) -> Said:
+    """The sum over all private rows. units: their number, for the progress bar with this `label`.
+
+    A part counts once, even if the engine repeats its work. Errors: `InvalidInput` if parts are missing;
+    `WorkerKilled` if the engine gives up.
+    """
+    if isinstance(rows, Parts):
+        return _by_workers(rows, asked, units=units, progress=progress, label=label)
     said = asked.nothing()
     with (
         reporting(progress, label=label, total=units) as report,
         counted_in(lambda more, _: report(min(said.units + more, units), units)),
     ):
-        for block in blocks:
+        for block in rows:
             said += asked.contributions_of(block)
             report(said.units, units)
     return said
 
 
-def gathered_from_parts(
-    parts: Sequence[UnitPart],
-    transform: Transform,
-    asked: Asked,
-    *,
-    units: int,
-    folder: AnyPath,
-    progress: bool | Report | None,
-    label: str,
-) -> Said:
-    """`gathered` from rows that the workers of an engine read; a part counts once, even if its work is repeated.
-
-    Errors: `InvalidInput` if parts are missing; `WorkerKilled` if the engine gives up.
-    """
+def _by_workers(rows: Parts, asked: Asked, *, units: int, progress: bool | Report | None, label: str) -> Said:
     said, received = asked.nothing(), set[int]()
-    shared = share((transform, asked), folder)
-    tasks = (joblib.delayed(_contributions_of_part)(number, part, shared) for number, part in enumerate(parts))
+    shared = share((rows.transform, asked), rows.folder)
+    tasks = (joblib.delayed(_contributions_of_part)(number, part, shared) for number, part in enumerate(rows.parts))
     with reporting(progress, label=label, total=units) as report:
         for number, some in in_parallel(tasks, n_jobs=-1, max_nbytes=None):
             if number not in received:
                 received.add(number)
                 said += some
                 report(said.units, units)
-    if len(received) != len(parts):
-        raise InvalidInput(f"The engine gave {len(received)} of {len(parts)} parts; the same command asks it again.")
+    if len(received) != len(rows.parts):
+        raise InvalidInput(
+            f"The engine gave {len(received)} of {len(rows.parts)} parts; the same command asks it again."
+        )
     return said
 
 

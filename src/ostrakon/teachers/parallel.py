@@ -1,7 +1,5 @@
 """Many small pieces of work on joblib's workers, which are started only if that saves time, and may be killed."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib

@@ -7,22 +7,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from ostrakon.data.object_store import AnyPath
 from ostrakon.features.labels import LabelMap
 from ostrakon.features.moments import MomentMap, scaled_steps, shared_steps
 from ostrakon.features.nearest import nearest
 from ostrakon.features.sums import SumMap, quantity_steps, rounded_product
 from ostrakon.progress import Report
-from ostrakon.teachers.blocks import Block, Transform, UnitPart
-from ostrakon.teachers.gathering import Said, distinct, gathered, gathered_from_parts, numbered
+from ostrakon.teachers.blocks import Block
+from ostrakon.teachers.gathering import Parts, Said, distinct, gathered, numbered
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import STEPS, BoundedVotes, IntArray, LabelVotes, Moments, SplitVotes
 
-_COLLECTING = "Collecting votes"
-
 
 def collect_per_record(
-    blocks: Iterable[Block],
+    blocks: Iterable[Block] | Parts,
     queries: ArrayLike,
     *,
     classes: int,
@@ -36,8 +33,9 @@ def collect_per_record(
 
     Parameters
     ----------
-    blocks : iterable of Block
-        The private rows; owners (integers) identify units within a block, and no owner has rows in two blocks.
+    blocks : iterable of Block, or Parts
+        The private rows; owners (integers) identify units within a block, and no owner has rows in two blocks. Or rows
+        that the workers of an engine read (`ostrakon.teachers.engines`): the votes are the same.
     queries : float array of shape (queries, features)
         Features of *all* queries of the run: with two calls, every unit would vote twice.
     classes : int
@@ -67,6 +65,8 @@ def collect_per_record(
     ------
     InvalidInput
         For features that are not finite, class numbers beyond the classes, or more units than `units`.
+    WorkerKilled
+        If the engine gives up.
 
     Notes
     -----
@@ -74,50 +74,7 @@ def collect_per_record(
     `BoundedGNMax`, thousands of queries cost as much as `max_contributions` queries.
     """
     asked = _Asked(queries, classes=classes, max_contributions=max_contributions, moments=moments, weights=weights)
-    return asked.votes(gathered(blocks, asked, units=units, progress=progress, label=_COLLECTING), units=units)
-
-
-def collect_from_parts(
-    parts: Sequence[UnitPart],
-    transform: Transform,
-    queries: ArrayLike,
-    *,
-    classes: int,
-    units: int,
-    max_contributions: int = 1,
-    folder: AnyPath,
-    moments: MomentMap | SumMap | LabelMap | None = None,
-    weights: Sequence[int] = (),
-    progress: bool | Report | None = None,
-) -> BoundedVotes:
-    """`collect_per_record` with rows that the workers of an engine read (`ostrakon.teachers.engines`): the same votes.
-
-    Parameters
-    ----------
-    parts : list of UnitPart
-        The private rows; no owner has rows in two parts. A part counts once, even if the engine repeats its work.
-    transform : callable
-        From typed rows to features, independently for every row.
-    queries, classes, units, max_contributions, moments, weights, progress
-        As in `collect_per_record`.
-    folder : path
-        Workers read the public inputs from here; they receive its path and that of a part.
-
-    Returns
-    -------
-    BoundedVotes
-        As of `collect_per_record`.
-
-    Raises
-    ------
-    InvalidInput
-        As of `collect_per_record`.
-    WorkerKilled
-        If the engine gives up.
-    """
-    asked = _Asked(queries, classes=classes, max_contributions=max_contributions, moments=moments, weights=weights)
-    where: Any = {"folder": folder, "progress": progress, "label": _COLLECTING}
-    return asked.votes(gathered_from_parts(parts, transform, asked, units=units, **where), units=units)
+    return asked.votes(gathered(blocks, asked, units=units, progress=progress, label="Collecting votes"), units=units)
 
 
 class _Asked:

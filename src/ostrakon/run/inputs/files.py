@@ -58,10 +58,6 @@ def task_from_files(
     **options
         As of `task_from_tables`, `task_without_public`, `task_from_images`, `task_from_texts`.
 
-    Returns
-    -------
-    Task
-
     Raises
     ------
     InvalidInput

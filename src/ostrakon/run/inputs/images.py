@@ -1,7 +1,5 @@
 """A task from images on disk, or from features that were computed before."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Sequence
@@ -59,10 +57,6 @@ def task_from_images(
     read_by : Quantity or Labels, optional
         If labels are numbers in a range, or several labels, not classes: names of folders such as `4.5` or `a;b`, or an
         array of numbers, or of 0 and 1 with a column for each label.
-
-    Returns
-    -------
-    Task
 
     Raises
     ------

@@ -1,7 +1,5 @@
 """What a run works on: private data, the public pool, perhaps a labelled test set."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A task from files of text: a table of one column, which is named text."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Sequence
@@ -64,10 +62,6 @@ def task_from_texts(
         See `refuse_shared_rows`.
     read_by : Quantity or Labels, optional
         If the names of folders are numbers in a range, or sets of labels such as `a;b`, not classes.
-
-    Returns
-    -------
-    Task
 
     Raises
     ------

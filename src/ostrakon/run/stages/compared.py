@@ -1,7 +1,5 @@
 """A named student beside the default one, on released counts of cells that neither of the two learned from."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """What can be said of the accuracy of the student from released numbers alone, and warnings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What the learners see of a row: features learned from the public rows alone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

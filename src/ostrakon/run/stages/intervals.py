@@ -15,17 +15,16 @@ from ostrakon.mechanisms.base import FloatArray
 from ostrakon.numerics.threads import on_one_thread
 from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan
-from ostrakon.run.inputs.private_data import PrivateData, PrivateTable
+from ostrakon.run.inputs.private_data import PrivateData
 from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers, in_steps
-from ostrakon.run.stages.votes import transform_of
+from ostrakon.run.stages.votes import rows_of, transform_of
 from ostrakon.statements.statement import Unit
 from ostrakon.students.prediction_intervals import PredictionIntervals, edges_of, half_widths_of
 from ostrakon.students.selection import Selection
-from ostrakon.teachers.engines import engine_in_use
 from ostrakon.teachers.errors import ErrorsAsked
-from ostrakon.teachers.gathering import gathered, gathered_from_parts
+from ostrakon.teachers.gathering import gathered
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, IntArray, Moments
 
@@ -56,24 +55,14 @@ def collect_errors(
         Where pieces of the private table are kept.
     progress : bool
 
-    Returns
-    -------
-    Moments
-
     Notes
     -----
     Guarantee: what a record adds depends on that record and on what was released before.
     """
     assert plan.mechanism.error_noise is not None
     asked = ErrorsAsked(edges=edges_of(plan.teachers, plan.mechanism.error_noise))
-    where: Any = {"units": plan.teachers, "progress": progress, "label": "Counting errors"}
-    if folder is not None and isinstance(private, PrivateTable) and engine_in_use() is not None:
-        shared = folder.folder if isinstance(folder, StoredFolder) else folder
-        parts = private.parts_by_unit(seed=options.seed, folder=folder)
-        said = gathered_from_parts(parts, estimates, asked, folder=shared, **where)
-    else:
-        here: Any = folder.scratch if isinstance(folder, StoredFolder) else folder
-        said = gathered(private.by_unit(seed=options.seed, transform=estimates, folder=here), asked, **where)
+    rows = rows_of(private, estimates, seed=options.seed, folder=folder)
+    said = gathered(rows, asked, units=plan.teachers, progress=progress, label="Counting errors")
     return Moments(said.counts, teachers=plan.teachers)
 
 

@@ -1,7 +1,5 @@
 """From released answers to the student of a quantity, and to that of several labels of a row."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """From the votes to the released answers, and from those to a fitted student."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any

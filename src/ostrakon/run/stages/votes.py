@@ -1,6 +1,6 @@
 """Collecting the votes: of teachers trained on shards, or of every record as a teacher."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,12 @@ from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.private_data import PrivateData, PrivateTable
 from ostrakon.run.stages.features import View
 from ostrakon.teachers import TeacherStore, train_on_shards
+from ostrakon.teachers.blocks import Block
 from ostrakon.teachers.cells import collect_cells
 from ostrakon.teachers.engines import LOCAL, engine_in_use
+from ostrakon.teachers.gathering import Parts
 from ostrakon.teachers.one_teacher import ForEachLabel, fingerprint_of
-from ostrakon.teachers.per_record import collect_from_parts, collect_per_record, nearest
+from ostrakon.teachers.per_record import collect_per_record, nearest
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import BoundedVotes, IntArray, LabelVotes, Moments, SplitVotes, Votes
 
@@ -84,16 +86,22 @@ def collect(
             "weights": [level.weight for level in plan.levels],
             "progress": progress,
         }
-        if folder is not None and isinstance(private, PrivateTable) and engine_in_use() is not None:
-            parts = private.parts_by_unit(seed=options.seed, folder=folder)
-            near = folder.folder if isinstance(folder, StoredFolder) else folder
-            return collect_from_parts(parts, transform, asked, folder=near, **setting), None
-        where: Any = {"seed": options.seed, "transform": transform, "folder": folder}
-        return collect_per_record(private.by_unit(**where), asked, **setting), None
+        return collect_per_record(rows_of(private, transform, seed=options.seed, folder=folder), asked, **setting), None
     teachers = trained(plan, private, view, options, progress=progress, store=store, folder=folder, engine=engine)
     if plan.labels is not None:
         return label_votes(teachers.predict(view.public[queries], progress=progress), plan.labels), teachers
     return votes_on(teachers, view, queries, classes=plan.classes, smooth=options.smooth, progress=progress), teachers
+
+
+def rows_of(
+    private: PrivateData, transform: Callable[[Any], Any], *, seed: int, folder: Path | StoredFolder | None
+) -> Iterable[Block] | Parts:
+    """The private rows with whose they are, read here, or by the workers of the engine in use. Arguments: of a run."""
+    if folder is not None and isinstance(private, PrivateTable) and engine_in_use() is not None:
+        near = folder.folder if isinstance(folder, StoredFolder) else folder
+        return Parts(parts=private.parts_by_unit(seed=seed, folder=folder), transform=transform, folder=near)
+    here: Any = folder.scratch if isinstance(folder, StoredFolder) else folder
+    return private.by_unit(seed=seed, transform=transform, folder=here)
 
 
 def _collect_cells(plan: Plan, private: PrivateData, domain: Domain, *, seed: int, folder: Any) -> BoundedVotes:
