@@ -4,8 +4,6 @@
 can be read and run without a learning framework.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 from typing import TYPE_CHECKING, Any

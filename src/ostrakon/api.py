@@ -1,7 +1,5 @@
 """`ostrakon.train` and `ostrakon.refit`: what the commands of these names do, as functions."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Estimates of a student's accuracy from released numbers: publishable, but not guarantees."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import json
-import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,19 +15,18 @@ from ostrakon.accounting.account import account as price
 from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.accounting.rdp import Conversion
 from ostrakon.cli.app import app, bar, console
-from ostrakon.cli.options import Stages, VotesFile, mechanism_parameters, with_options
-from ostrakon.cli.stages import earlier_of, only, show_stages, stages_of
+from ostrakon.cli.options import Stages, mechanism_parameters, votes_file, with_options
+from ostrakon.cli.stages import earlier_of, number, only, show_stages, shown, stages_of
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import build
 from ostrakon.noise import secure_rng
 from ostrakon.options.call import with_own_parameters
-from ostrakon.statements.statement import round_up
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import PublicVotes, Votes
 
 
 @app.command()
-@with_options(parameters=mechanism_parameters())
+@with_options(parameters=mechanism_parameters(), shape=votes_file())
 def account(
     *,
     votes: Annotated[Path, typer.Argument(help="Counts (queries x classes) or predictions (queries x teachers).")],
@@ -50,17 +48,14 @@ def account(
         float | None, typer.Option(help="Plan a gate on simulated votes with this mean share of the winner.")
     ] = None,
     dispersion: Annotated[float, typer.Option(help="How much that share differs between queries, 0 to 1.")] = 0.15,
-    kind: VotesFile.kind = "auto",
-    teachers: VotesFile.teachers = None,
-    classes: VotesFile.classes = None,
-    abstentions: VotesFile.abstentions = False,
+    shape: dict[str, Any],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Price a mechanism on votes: the worst case (a guarantee); and, private, the exact data-dependent cost.
 
     VOTES is .npy, .npz, .csv or .parquet. `ostrakon draw` draws the answers and pays for them.
     """
-    read = functools.partial(read_votes, votes, kind=kind, teachers=teachers, classes=classes, abstentions=abstentions)
+    read = functools.partial(read_votes, votes, **shape)
     if conversion not in ("cks", "mironov"):
         raise InvalidInput(f"--conversion must be cks or mironov, got {conversion!r}.")
     if len(mechanism) > 1 or earlier is not None:
@@ -70,7 +65,7 @@ def account(
         loaded = read()
         stages = stages_of(laws, queries, max_answers, rows=loaded.queries)
         before = earlier_of(earlier)
-        return show_stages(loaded, stages, earlier=before, delta=delta, as_json=as_json, number=number, shown=shown)
+        return show_stages(loaded, stages, earlier=before, delta=delta, as_json=as_json)
     law = mechanism_of(mechanism[0], parameters)
     loaded = first_queries(read(max_contributions=law.contribution_bound), only("--queries", queries))
     converted: Conversion = "cks" if conversion == "cks" else "mironov"
@@ -103,10 +98,10 @@ def _show(votes: Votes, law: Mechanism, cost: Account, *, as_json: bool) -> None
 
 
 def read_votes(path: Path, **shape: Any) -> Votes:
-    """The votes of a file; shape: see `VotesFile`. Errors: `InvalidInput`."""
+    """The votes of a file; shape: of `load_votes`, None where it was not given. Errors: `InvalidInput`."""
     from ostrakon.data.votes_file import load_votes
 
-    return load_votes(path, **shape)
+    return load_votes(path, **{name: value for name, value in shape.items() if value is not None})
 
 
 def mechanism_of(written: str, parameters: dict[str, Any]) -> Mechanism:
@@ -210,13 +205,3 @@ def as_table(votes: Votes, mechanism: Mechanism, cost: Account) -> Table:
         by = "the papers' bound"
         table.add_row("[red]published (private)[/]", shown(known["epsilon"]), delta, f"{known['order']:g}", by)
     return table
-
-
-def shown(epsilon: float) -> str:
-    """An epsilon for a person, rounded up."""
-    return f"{round_up(epsilon):.10g}" if math.isfinite(epsilon) else "∞"
-
-
-def number(epsilon: float) -> float | str:
-    """An epsilon for JSON, which has no infinity."""
-    return epsilon if math.isfinite(epsilon) else "infinity"

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -16,7 +16,7 @@ from rich.table import Table
 
 from ostrakon.cli.account import first_queries, read_votes
 from ostrakon.cli.app import app, console
-from ostrakon.cli.options import VotesFile
+from ostrakon.cli.options import votes_file, with_options
 from ostrakon.data.votes_file import class_names
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, PublicVotes
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 
 @app.command()
+@with_options(shape=votes_file())
 def compare(
+    *,
     votes: Annotated[Path, typer.Argument(help="Counts (queries x classes) or predictions (queries x teachers).")],
     labels: Annotated[
         Path | None,
@@ -47,10 +49,7 @@ def compare(
         bool, typer.Option("--public", help="VOTES depend on no private record (needed for --at gated).")
     ] = False,
     picture: Annotated[Path | None, typer.Option(help="Write a picture there (.png, .svg, .pdf).")] = None,
-    kind: VotesFile.kind = "auto",
-    teachers: VotesFile.teachers = None,
-    classes: VotesFile.classes = None,
-    abstentions: VotesFile.abstentions = False,
+    shape: dict[str, Any],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Which mechanism should I use? All of them on one set of votes, with noise for equal epsilon, in one table."""
@@ -59,7 +58,7 @@ def compare(
 
     if at not in AT:
         raise InvalidInput(f"--at must be one of {', '.join(AT)}, got {at!r}.")
-    votes_read = read_votes(votes, kind=kind, teachers=teachers, classes=classes, abstentions=abstentions)
+    votes_read = read_votes(votes, **shape)
     loaded = first_queries(votes_read, queries)
     if public:
         loaded = PublicVotes(loaded.counts, teachers=loaded.teachers, abstentions=loaded.abstentions)

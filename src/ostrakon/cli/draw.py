@@ -6,15 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from ostrakon.cli.account import first_queries, mechanism_of, number, read_votes, shown
+from ostrakon.cli.account import first_queries, mechanism_of, read_votes
 from ostrakon.cli.app import app, console
-from ostrakon.cli.options import Stages, VotesFile, mechanism_parameters, with_options
-from ostrakon.cli.stages import stages_of
+from ostrakon.cli.options import Stages, mechanism_parameters, votes_file, with_options
+from ostrakon.cli.stages import number, shown, stages_of
 from ostrakon.statements.statement import delta_in_words
 
 
 @app.command()
-@with_options(parameters=mechanism_parameters())
+@with_options(parameters=mechanism_parameters(), shape=votes_file())
 def draw(
     *,
     votes: Annotated[Path, typer.Argument(help="Counts (queries x classes) or predictions (queries x teachers).")],
@@ -28,10 +28,7 @@ def draw(
     queries: Stages.queries = None,
     max_answers: Stages.max_answers = None,
     delta: Annotated[float | None, typer.Option(help=r"Of the printed cost. \[default: the account's]")] = None,
-    kind: VotesFile.kind = "auto",
-    teachers: VotesFile.teachers = None,
-    classes: VotesFile.classes = None,
-    abstentions: VotesFile.abstentions = False,
+    shape: dict[str, Any],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Draw noisy answers to VOTES once, pay for them from a ledger, and write them to OUT/release.
@@ -43,7 +40,6 @@ def draw(
 
     laws = [mechanism_of(one, parameters) for one in mechanism]
     bound = laws[0].contribution_bound if len(laws) == 1 else None
-    shape: dict[str, Any] = {"kind": kind, "teachers": teachers, "classes": classes, "abstentions": abstentions}
     every = read_votes(votes, **shape, max_contributions=bound)
     stages = stages_of(laws, queries, max_answers, rows=every.queries)
     votes_read = first_queries(every, sum(one.queries for one in stages))

@@ -38,6 +38,17 @@ def mechanism_parameters() -> dict[str, Declared]:
     }
 
 
+def votes_file() -> dict[str, Declared]:
+    """The options of a file with votes, for `ostrakon.data.votes_file.load_votes`."""
+    options: dict[str, tuple[type, str]] = {
+        "kind": (str, "What the columns are: auto, counts or predictions. [default: auto]"),
+        "teachers": (int, "How many teachers voted."),
+        "classes": (int, "How many classes there are."),
+        "abstentions": (bool, "Teachers may abstain."),
+    }
+    return {name: Declared(kind=kind, help=text, panel="Votes file") for name, (kind, text) in options.items()}
+
+
 def options_of(settings: type[Settings]) -> dict[str, Declared]:
     """The options that the fields of `settings` declare, by name."""
     kinds = plain_types(settings)
@@ -131,8 +142,6 @@ HelpAll = Annotated[
     bool, typer.Option("--help-all", callback=_show_all, is_eager=True, help="Show all options, the rare ones too.")
 ]
 
-_VOTES_PANEL = "Votes file"
-
 
 class Stages:
     """Option types of what is asked of each mechanism, for `ostrakon.cli.stages`."""
@@ -143,17 +152,4 @@ class Stages:
     ]
     max_answers = Annotated[
         list[int] | None, typer.Option(help="A cap on answers, fixed before votes were seen; of several each.")
-    ]
-
-
-class VotesFile:
-    """Option types of a file with votes, for `ostrakon.data.votes_file.load_votes`."""
-
-    kind = Annotated[
-        str, typer.Option(help="What the columns are: auto, counts or predictions.", rich_help_panel=_VOTES_PANEL)
-    ]
-    teachers = Annotated[int | None, typer.Option(help="How many teachers voted.", rich_help_panel=_VOTES_PANEL)]
-    classes = Annotated[int | None, typer.Option(help="How many classes there are.", rich_help_panel=_VOTES_PANEL)]
-    abstentions = Annotated[
-        bool, typer.Option("--abstentions", help="Teachers may abstain.", rich_help_panel=_VOTES_PANEL)
     ]

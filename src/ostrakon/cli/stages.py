@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +14,19 @@ from ostrakon.accounting.data_independent.stages import Stage, worst_case_of_sta
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.cli.app import console
 from ostrakon.mechanisms import Mechanism
+from ostrakon.statements.statement import round_up
 from ostrakon.validation import InvalidInput, fraction, non_negative, whole
 from ostrakon.votes import Votes
+
+
+def shown(epsilon: float) -> str:
+    """An epsilon for a person, rounded up."""
+    return f"{round_up(epsilon):.10g}" if math.isfinite(epsilon) else "∞"
+
+
+def number(epsilon: float) -> float | str:
+    """An epsilon for JSON, which has no infinity."""
+    return epsilon if math.isfinite(epsilon) else "infinity"
 
 
 def only(name: str, given: list[int] | None) -> int | None:
@@ -60,10 +71,9 @@ def earlier_of(text: str | None) -> WorstCase | None:
 
 
 def show_stages(
-    votes: Votes, stages: Sequence[Stage], *, earlier: WorstCase | None, delta: float, as_json: bool,
-    number: Callable[[float], Any], shown: Callable[[float], str],
-) -> None:  # fmt: skip
-    """Print what all stages, and the earlier release, cost together. number, shown: an epsilon, for JSON and people."""
+    votes: Votes, stages: Sequence[Stage], *, earlier: WorstCase | None, delta: float, as_json: bool
+) -> None:
+    """Print what all stages, and the earlier release, cost together."""
     first = 0
     for one in stages:
         one.mechanism.require_votes(votes[first : first + one.queries])

@@ -1,7 +1,5 @@
 """What plans are compared with: models that learn without noise, and always the same answer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

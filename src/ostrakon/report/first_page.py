@@ -1,7 +1,5 @@
 """The first page: what a release protects, how strongly, who answers for it and how good it is, in plain words."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from decimal import Decimal
@@ -64,10 +62,6 @@ def first_page(
         Of the student, where it has some.
     intervals : PredictionIntervals, optional
         Of the student of a quantity, where its errors were counted.
-
-    Returns
-    -------
-    list of str
     """
     dropped = [remark for remark in content["remarks"] if DROPPED_OUT in remark]
     facts = {

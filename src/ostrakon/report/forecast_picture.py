@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from ostrakon.forecast.interval import ACCURACY, CONFIDENCE
@@ -39,7 +38,6 @@ def save_pictures(outlook: Outlook, folder: str | os.PathLike[str]) -> list[Path
 
 def _saved(draw: Callable[[Axes, Outlook], None], outlook: Outlook, path: Path) -> Path:
     figure = Figure(figsize=(8, 4.8), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots()
     draw(axes, outlook)
     axes.spines[["top", "right"]].set_visible(False)

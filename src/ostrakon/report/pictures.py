@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -28,7 +27,6 @@ def save_burn_down(accounts: Mapping[str, History], folder: str | os.PathLike[st
     if not accounts:
         raise InvalidInput("The ledger must have an account to draw, and it has none.")
     figure = Figure(figsize=(8, 1 + 3.2 * len(accounts)), layout="constrained")
-    FigureCanvasAgg(figure)
     for axes, account in zip(figure.subplots(len(accounts), squeeze=False)[:, 0], accounts.values(), strict=True):
         _burn_down(axes, account)
     image = io.BytesIO()

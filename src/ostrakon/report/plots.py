@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from ostrakon.data.files import write_atomically
@@ -29,7 +28,6 @@ def picture(outcome: Outcome, path: Path | None = None) -> Path:
 def side_by_side(outcomes: Mapping[str, Outcome], path: Path) -> Path:
     """The same of several runs, by name, in one PNG at `path`. Private: it shows votes."""
     figure = Figure(figsize=(10 if len(outcomes) == 1 else 6.4 * len(outcomes), 6.8), layout="constrained")
-    FigureCanvasAgg(figure)
     parts = figure.subfigures(1, len(outcomes), squeeze=False, wspace=0.03)[0]
     for part, (name, outcome) in zip(parts, outcomes.items(), strict=True):
         top, bottom = part.subplots(2, 1, height_ratios=[3, 1])

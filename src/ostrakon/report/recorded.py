@@ -53,10 +53,6 @@ def find_recorded(folder: Path, ledger: Ledger) -> Recorded:
         A finished release.
     ledger : Ledger
 
-    Returns
-    -------
-    Recorded
-
     Raises
     ------
     InvalidInput

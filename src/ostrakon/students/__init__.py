@@ -1,7 +1,5 @@
 """Students: learners of few noisy labels (-1 for unlabelled) and public rows. Network students need PyTorch."""
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

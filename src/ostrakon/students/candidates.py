@@ -1,7 +1,5 @@
 """The students that are tried where none is named: of tables and of images, on noisy counts and on labels."""
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How well a student does on labelled test rows, rare classes included."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -258,10 +256,6 @@ def measure_student(student: Any, X: Any, y: ArrayLike, classes: Sequence[Any], 
         Names of all classes.
     ordered : bool
         Whether they stand in their order, so that ranks are measured.
-
-    Returns
-    -------
-    Measures
 
     Notes
     -----

@@ -119,10 +119,6 @@ def thresholds_of(
         Number of votes in all cells; None if it is not public.
     coverages : sequence of float
 
-    Returns
-    -------
-    dict of float to float
-
     Notes
     -----
     Thresholds are tried from 0 on, until the first one with a bound below the coverage. So the probability of taking

@@ -1,7 +1,5 @@
 """Calibration: the noise, or the threshold, for a target epsilon."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math
