@@ -86,10 +86,6 @@ class Cost:
         checks : int of at least 1
         rdp : sequence of floats, optional
             A curve that is known besides. The smaller value counts at each order.
-
-        Returns
-        -------
-        Cost
         """
         checks = whole("checks", checks, at_least=1)
         mus = [] if mu is None else [_sound("mu", mu) * _UP]
@@ -172,10 +168,6 @@ def cost_of(
         Whether a teacher may abstain.
     gated : Gated, optional
         The certificate of the gate that decides about the release. The cost is then the gate's.
-
-    Returns
-    -------
-    Cost
 
     Raises
     ------

@@ -109,10 +109,6 @@ class Filter:
         order : float, optional
             Default: the order at which most Gaussian runs fit.
 
-        Returns
-        -------
-        Filter
-
         Raises
         ------
         InvalidInput
@@ -140,10 +136,6 @@ class Filter:
         cost : Cost
         epsilon, delta
             As of `Filter`.
-
-        Returns
-        -------
-        Filter
 
         Raises
         ------

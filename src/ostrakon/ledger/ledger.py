@@ -123,10 +123,6 @@ class Ledger:
             Returns the fingerprint under a key (bytes).
         create : bool
             Make the ledger if it is missing.
-
-        Returns
-        -------
-        str
         """
         with self._store.turn(create=create) as turn:
             key = hmac.new(turn.key, b"fingerprints", hashlib.sha256).digest()
@@ -160,10 +156,6 @@ class Ledger:
         relation : {"add-remove", "replace", "take-out", "labels"}
         fingerprint : str, optional
             Of the data, as of `fingerprint`.
-
-        Returns
-        -------
-        Account
 
         Raises
         ------
@@ -245,10 +237,6 @@ class Ledger:
             A description of the run.
         epsilon, delta : float, optional
             The run's own guarantee, for display.
-
-        Returns
-        -------
-        Receipt
 
         Raises
         ------
@@ -334,10 +322,6 @@ class Ledger:
         ----------
         drawn : str
             As of `settle`.
-
-        Returns
-        -------
-        list of tuple of (History, Spend)
         """
         with self._store.turn() as turn:
             keyed = _keyed(turn, drawn)

@@ -31,10 +31,6 @@ def require_url(name: str, value: Any) -> str:
         ``sqlite:///FILE`` or ``postgresql://HOST/DATABASE``. A password is refused, because run.toml keeps the URL:
         PostgreSQL reads PGPASSWORD or ~/.pgpass.
 
-    Returns
-    -------
-    str
-
     Raises
     ------
     InvalidInput

@@ -66,10 +66,6 @@ class Store:
         create : bool
             Make the ledger if it is missing.
 
-        Yields
-        ------
-        Turn
-
         Raises
         ------
         InvalidInput

@@ -102,10 +102,6 @@ def make_rows_model(columns: Sequence[Mapping[str, Any]]) -> type[BaseModel]:
     ----------
     columns : sequence of mappings
         As of `RowForm.columns` or `PictureForm.columns`.
-
-    Returns
-    -------
-    type
     """
     pictures = columns == PictureForm.columns
     cell: Any = Picture if pictures else Cell
@@ -141,10 +137,6 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile, desk:
         Gets a line for every request.
     desk : str, optional
         The client that gets the votes of the teachers without noise, as the desk of a service over several owners.
-
-    Returns
-    -------
-    fastapi.FastAPI
     """
     queue = RequestQueue(labeller)
 

@@ -26,10 +26,6 @@ class AuditFile:
     On a full disk lines are lost, but no request fails. If another program renames or removes the file, the next line
     goes into a new one.
 
-    Parameters
-    ----------
-    file : pathlib.Path
-
     Attributes
     ----------
     requests : collections.Counter

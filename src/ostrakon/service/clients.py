@@ -104,10 +104,6 @@ def read_clients(path: str | os.PathLike[str]) -> dict[str, Client]:
 class ClientFile:
     """The clients of a TOML file, read again when the file changes, so that a removed token is refused at once.
 
-    Parameters
-    ----------
-    path : str or path-like
-
     Raises
     ------
     InvalidInput

@@ -17,10 +17,6 @@ def metrics_text(labeller: Labeller, queue: RequestQueue, audit: AuditFile, *, r
     audit : AuditFile
     ready : bool
         As of ``/ready``.
-
-    Returns
-    -------
-    str
     """
     account = labeller.account
     # Routes are those of the application, never what a client typed.

@@ -131,11 +131,6 @@ class AuditLog:
 
     The application and the other middleware write client, route and rows into `scope["audit"]`. Requests for
     `OPEN_PATHS` get no line.
-
-    Parameters
-    ----------
-    app : Application
-    file : AuditFile
     """
 
     def __init__(self, app: Application, *, file: AuditFile) -> None:

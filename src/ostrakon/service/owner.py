@@ -48,10 +48,6 @@ class Terms:
         plan : Plan
             Of the run that trained the teachers.
 
-        Returns
-        -------
-        Plan
-
         Raises
         ------
         InvalidInput

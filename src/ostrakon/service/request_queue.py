@@ -51,10 +51,6 @@ class RequestQueue:
 
     A row that came before in the same words is answered at once, without a thread.
 
-    Parameters
-    ----------
-    labeller : Labeller
-
     Attributes
     ----------
     waiting_rows : int
