@@ -130,9 +130,7 @@ def test_other_targets_are_rehearsed_where_public_rows_have_them(target, measure
     given = {"range": (0, 80)} if target == "range" else {"labels": ["a", "b", "c"]}
     found = ostrakon.plan(X, records=20_000, epsilons=[0.5, 2.0], **given)
     assert found.rehearsal is None
-    assert found.basis == (
-        f"No {measures[0]} is forecast: no public row has a known target, and only classes are simulated."
-    )
+    assert found.basis == (f"No {measures[0]} is forecast: no public row has a known target to simulate runs with.")
     assert [offer.refusal for offer in found.offers] == [None] * len(found.offers)
     assert found.as_dict()["forecasts"] == []
     assert found.as_dict()["target"] == ("quantity" if target == "range" else "labels")

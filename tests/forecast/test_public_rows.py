@@ -81,12 +81,15 @@ def test_a_table_is_read_as_a_run_would_read_it(tmp_path):
     assert list(shown.X.columns) == ["age", "colour"]
     assert (shown.classes, shown.y.tolist()) == (("a", "b"), [0, 1, 0, 1, 0, -1])
     table.drop(columns="y").to_csv(tmp_path / "bare.csv", index=False)
-    bare = read_public(tmp_path / "bare.csv", target="y", classes=["a", "b", "c"])
+    bare = read_public(tmp_path / "bare.csv", classes=["a", "b", "c"])
     assert (list(bare.X.columns), len(bare.labelled), bare.classes) == (["age", "colour"], 0, ("a", "b", "c"))
-    with pytest.raises(
-        InvalidInput, match=r"'y' is not in .*bare.csv\. If the public rows have no labels, name all classes"
-    ):
-        read_public(tmp_path / "bare.csv", target="y")
+    # A target that is no column is a slip, whatever else is said; rows without labels have none.
+    others = [{"read_by": Quantity(low=0, high=9)}, {"read_by": Labels(names=("a", "b"))}]
+    for given in ({}, {"classes": ["a", "b"]}, *others):
+        with pytest.raises(InvalidInput, match=r"whose columns are age, colour\..* leave --target out"):
+            read_public(tmp_path / "bare.csv", target="ye", **given)
+        if given:
+            assert not len(read_public(tmp_path / "bare.csv", **given).labelled)
     with pytest.raises(InvalidInput, match=r"'colours' is not in .* Did you mean 'colour'"):
         read_public(tmp_path / "public.csv", target="colours")
     several = Labels(names=("age", "tall"))

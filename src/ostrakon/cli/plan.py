@@ -32,7 +32,7 @@ Epsilons = Annotated[
 ]
 Targets = Annotated[
     str | None,
-    typer.Option(help="The column to predict (of tables; folders name labels), or columns of 0 and 1, as a,b."),
+    typer.Option(help="The column to predict (of tables with labels), or columns of 0 and 1, as a,b."),
 ]
 Classes = Annotated[
     str | None, typer.Option(help="All labels, as a,b,c, where PUBLIC does not tell them (a;b;c: several in a cell).")

@@ -354,7 +354,7 @@ def _why_not_rehearsed(shown: PublicRows, rehearsed: str, *, unit: Unit, played:
     if rehearsed == NONE:
         return "none was asked for"
     if shown.target != "classes" and not len(shown.labelled):
-        return "no public row has a known target, and only classes are simulated"
+        return "no public row has a known target to simulate runs with"
     if unit == "user":
         return "runs that protect users are priced, not rehearsed"
     if not played:

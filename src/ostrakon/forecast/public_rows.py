@@ -24,7 +24,7 @@ from ostrakon.features.rowwise import row_count
 from ostrakon.run.inputs.files import refuse_private_folder, require_target
 from ostrakon.run.inputs.images import rows_of
 from ostrakon.run.inputs.texts import open_texts, public_frame_of
-from ostrakon.validation import InvalidInput, did_you_mean
+from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray
 
 FEWEST_TO_REHEARSE = 40
@@ -154,14 +154,14 @@ def read_public(
     drop: Sequence[str] = (),
     read_by: Quantity | Labels | None = None,
 ) -> PublicRows:
-    """The public table, images or texts in a file or folder; the target column may be there, or not.
+    """The public table, images or texts in a file or folder; a table without labels has no target.
 
     text: whether free text is read from a table. by: the column of users; where it is there, nothing is learned from
     it. drop: columns to leave out. read_by: as of `PublicRows.of`. A .txt file is one of a text a line where `classes`
-    are given and no target is: a table needs one.
+    are given and no target is.
 
-    Errors: `InvalidInput` in one sentence: what cannot be read, no labels and no classes, a target that is a quantity,
-    a file of a run's private folder.
+    Errors: `InvalidInput` in one sentence: what cannot be read, no labels and no classes, a target that is no column
+    or a quantity, a file of a run's private folder.
     """
     refuse_private_folder(path)
     if isinstance(read_by, Quantity) and classes is not None:
@@ -191,27 +191,35 @@ def _rows_of_table(
     text: bool,
     drop: Sequence[str],
     read_by: Quantity | Labels | None,
-) -> tuple[Any, Any, str]:
-    """(public rows, their labels or None, the name of the target). needed: whether the target must be a column."""
+) -> tuple[Any, Any, str | None]:
+    """(public rows, their labels or None, the name of the target). needed: whether there must be one."""
     table = open_table(path)
-    target = require_target(target)
-    parts = label_columns(target, read_by)
-    name = target if parts else _column(table, target, what="target column")
-    if needed and name not in table.columns:
-        raise InvalidInput(
-            f"The target column {name!r} is not in {path}.{did_you_mean(name, table.columns)} If the public rows have "
-            "no labels, name all classes with --classes, or give the --range of a quantity."
-        )
+    if needed:
+        target = require_target(target)
+    parts = () if target is None else label_columns(target, read_by)
+    found = [_target_column(table, one) for one in parts or (() if target is None else (target,))]
+    name = target if parts or not found else found[0]
     owner = None if by is None else _column(table, by, what="column of users")
     dropped = dropped_columns(drop, table, kept=(name, owner, *parts))
     features = [column for column in table.columns if column not in (name, owner, *parts, *dropped)]
     if not features:
-        raise InvalidInput(f"{path} has no column to learn from beside {name!r}.")
+        raise InvalidInput(f"{path} has no column to learn from{'' if name is None else f' beside {name!r}'}.")
     frame = table.read(features)
-    if parts and any(part in table.columns for part in parts):
-        table = joined_columns(table, parts, name)
-    known = list(table.labels(name)) if name in table.columns else None
+    if parts:
+        table = joined_columns(table, parts, ",".join(parts))
+    known = None if name is None else list(table.labels(name))
     return Columns.of(frame, text=text).apply(frame), known, name
+
+
+def _target_column(table: Table, target: str) -> str:
+    """The name of a column that is given by its name or its position."""
+    try:
+        return table.column(target, what="target column")
+    except InvalidInput as refused:
+        raise InvalidInput(
+            f"{refused} If the public rows have no labels, leave --target out, and name all classes with --classes or "
+            "give the --range of a quantity."
+        ) from None
 
 
 def _column(table: Table, given: str, *, what: str) -> str:

@@ -116,6 +116,8 @@ class _Stage:
         y = simulated_labels(view.public, classes=len(shown.classes), rng=rng) if simulated else shown.y
         learned = shown.read_by.steps(np.nan_to_num(y)) if isinstance(shown.read_by, Quantity) else y
         holdout, players, pool = _split(rows, repetition, seed=options.seed)
+        if shown.target == "quantity":
+            players, pool = _sharing(np.concatenate([players, pool]), shown.rows)
         own = dataclasses.replace(options, seed=int(rng.integers(2**31)), jobs=1)
         private = players[rng.integers(len(players), size=records)]
         scene = Scene.of(shown, view, learned, pool=pool, private=private, options=own)
@@ -170,10 +172,11 @@ def rehearse(
     """Play every offer that is not refused on public rows: features, queries, votes, noise, student, held-out rows.
 
     In each repetition the labelled public rows are split: some are held out, some play the private side (drawn with
-    replacement up to `records`), the others are the pool. Students of noisy counts are chosen in the first
-    repetition of an offer, by some of the parts that a run holds out. What half of the rows gives less is found out at
-    the most queries of a mechanism. Without labels all rows get those of a simulated world, of another one in each
-    repetition. Deterministic under the seed of `options`; noise is seeded, because nothing here is private.
+    replacement up to `records`), the others are the pool; of a quantity both share rows. Students of noisy counts are
+    chosen in the first repetition of an offer, by some of the parts that a run holds out. What half of the rows gives
+    less is found out at the most queries of a mechanism. Without labels all rows get those of a simulated world, of
+    another one in each repetition. Deterministic under the seed of `options`; noise is seeded, because nothing here is
+    private.
 
     Parameters
     ----------
@@ -372,6 +375,16 @@ def _split(places: IntArray, repetition: int, *, seed: int) -> tuple[IntArray, I
     rest = np.random.default_rng([seed, repetition, 2]).permutation(rest)
     players = round(len(places) * PRIVATE)
     return holdout, rest[:players], rest[players:]
+
+
+def _sharing(rest: IntArray, public: int) -> tuple[IntArray, IntArray]:
+    """(private side, pool), which share so many rows that their means differ by chance as much as in a run.
+
+    public: how many rows the run's pool has. First halves share half as many.
+    """
+    size = max(len(rest) // 2, round(public * (math.sqrt(1 + 2 * len(rest) / public) - 1)))
+    order = np.argsort(np.arange(len(rest)) % 2, kind="stable")
+    return rest[order[order < size]], rest[order[order >= len(rest) - size]]
 
 
 _DIRECTIONS = 40
