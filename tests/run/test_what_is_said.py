@@ -138,6 +138,15 @@ def test_a_class_that_the_sums_show_is_not_called_hidden():
     assert abs(float(re.findall(r"about ([0-9.]+)% of cases of '1'", remark)[0]) / 100 - one.mean()) < 0.03
 
 
+def test_where_noise_decides_the_class_this_is_said_instead_of_shares():
+    frequent = (RNG.random(1500) < 0.6).astype(int)
+    for sigma2, queries, decided in ((400, 3, True), (12, 50, False)):
+        model = fitted(DummyClassifier(), y=frequent, mechanism=MomentGNMax(sigma2=sigma2), queries=queries)
+        (remark,) = (one for one in model.statement_.remarks if "one class alone" in one)
+        assert ("and noise decides which one: the released sums tell the share of a class to within" in remark) == decided
+        assert ("cases of" in remark) != decided
+
+
 def test_classes_that_are_never_predicted_are_in_one_sentence():
     three = np.where(np.arange(1500) < 450, 1, 0)
     model = PATEClassifier(

@@ -160,7 +160,7 @@ def read_public(
     it. drop: columns to leave out. read_by: as of `PublicRows.of`. A .txt file is one of a text a line where `classes`
     are given and no target is.
 
-    Errors: `InvalidInput` in one sentence: what cannot be read, no labels and no classes, a target that is no column
+    Errors: `InvalidInput` in one sentence: what cannot be read, no labels and no classes, a target that the table lacks,
     or a quantity, a file of a run's private folder.
     """
     refuse_private_folder(path)

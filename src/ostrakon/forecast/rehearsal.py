@@ -378,7 +378,7 @@ def _split(places: IntArray, repetition: int, *, seed: int) -> tuple[IntArray, I
 
 
 def _sharing(rest: IntArray, public: int) -> tuple[IntArray, IntArray]:
-    """(private side, pool), which share so many rows that their means differ by chance as much as in a run.
+    """(private side, pool), which share rows, such that their means differ by chance as much as in a run.
 
     public: how many rows the run's pool has. First halves share half as many.
     """

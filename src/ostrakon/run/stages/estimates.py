@@ -40,6 +40,8 @@ STUDENT_WARNINGS = ("Warning: the student ", NO_BETTER, UNDECIDED)
 """How the sentences of `_warnings` begin."""
 _CLEAR = 2.0
 """Standard deviations of the noise on the votes of a class from which on they show it."""
+_MUCH = 0.1
+"""Noise above this share of the mean class hides which class is larger, if the released sizes are near each other."""
 _FEW = 0.1
 """A student that predicts a class for less than this share of what the released numbers show misses most of them."""
 _MANY = 3.0
@@ -223,6 +225,13 @@ def _never_predicted(
     said = f"Warning: the student predicts {_named(never, labels)} for no {row}"
     if len(never) == len(labels) - 1:
         said = f"{ONE_CLASS}{labels[int(predicted.argmax())]!r}, for every {row}"
+        if noise > max(float(votes.max() - votes.min()) / _CLEAR, _MUCH * abs(float(votes.mean()))):
+            points = 100 * noise / max(float(votes.sum()), noise)
+            return (
+                f"{said}, and noise decides which one: the released {what} tell the share of a class to within "
+                f"{points:.0f} points (one standard deviation), and the classes differ by less than twice that. More "
+                "records or a larger epsilon would help.",
+            )
     if not shown.any():
         cases = f"cases of {_named(never, labels)}"
         return (f"{said}, and the released {what} do not show {cases} either: noise would hide a few.",)
