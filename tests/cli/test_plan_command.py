@@ -128,7 +128,7 @@ def test_the_rehearsal_follows_the_table_and_says_how_far_it_is(planned):
     code, out, err = planned("--epsilons", 2, "--student", "logistic", "--repetitions", 2)
     assert code == 0
     assert err.splitlines() == ["Reading the public rows …", "Pricing …", "Computing features of the public rows …"]
-    order = [out.index(text) for text in ("attacker right", "Simulated 1 of 2", "Simulated 2 of 2", "one run in 95%")]
+    order = [out.index(text) for text in ("attacker right", "Simulated 1 of 2", "Simulated 2 of 2", "95% interval")]
     assert order == sorted(order)
     words = " ".join(out.split())
     assert "2 simulations say little about how runs differ, so the intervals are wide; 5 say more." in words
@@ -144,7 +144,7 @@ def test_without_labels_classes_are_asked_for_and_worlds_are_simulated(planned):
     assert code == 0
     assert "each time with other labels" in " ".join(out.split())
     assert "points below boosting without noise" in " ".join(out.split())
-    assert "one run in 95%" not in out
+    assert "95% interval of one run" not in out
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_other_targets_of_a_table_are_rehearsed(command, tables, tmp_path, targe
     code, out, err = command("plan", *given, *more, "--repetitions", 2)
     assert code == 0, err
     measures = ("R2", "mean absolute error") if target == "age" else ("macro F1", "micro F1", "AUC")
-    assert all(measure in out for measure in (*measures, "(one run in 95%", "a run was simulated 2 times"))
+    assert all(measure in out for measure in (*measures, "(95% interval of one run", "a run was simulated 2 times"))
 
 
 def test_one_reason_is_said_once_for_all_epsilons(command, tables):

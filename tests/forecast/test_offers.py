@@ -108,6 +108,18 @@ def test_a_mechanism_that_nobody_knows_is_refused():
         make_offers(Options(), epsilons=[1.0], mechanisms=["gnmux"], **SIZES)
 
 
+def test_options_of_trained_teachers_are_offered_no_other_plan():
+    for target, classes in (("classes", 4), ("labels", 3)):
+        assert default_mechanisms(Options(teachers=5), classes=classes, target=target) == ("confident-gnmax",)
+    assert default_mechanisms(Options(), classes=4) == ("moment-gnmax", "confident-gnmax")
+
+
+def test_a_number_of_teachers_that_nobody_gave_is_called_a_default():
+    for options, said in ((Options(), True), (Options(teachers=5), False)):
+        (offer,) = make_offers(options, epsilons=[0.1], mechanisms=["gnmax"], records=300, pool=100, classes=2)
+        assert ("teachers is 5 by default, from the number of records." in offer.refusal) is said
+
+
 @pytest.mark.parametrize(
     ("target", "classes", "names"),
     [

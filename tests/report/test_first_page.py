@@ -11,6 +11,7 @@ from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.accounting.estimates import UNDECIDED, Agreement, Recall
 from ostrakon.accounting.privacy_curve import PrivacyCurve
 from ostrakon.mechanisms import GNMax
+from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.options.option import LONGEST
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.first_page import first_page
@@ -259,6 +260,13 @@ def test_particulars_come_back_from_a_file():
     assert told == {"operator": "Ada L.", "data_name": "Überweisungen"}
     assert ReportDetails(**ReportDetails.from_toml(told, "run.toml")) == who
     assert json.loads(json.dumps(told)) == told
+
+
+def test_why_nothing_is_estimated_is_said():
+    few = Round(mechanism=BoundedGNMax(sigma2=40), queries=9, answered=9)
+    assert "needs noisy counts of 50 queries, and this release has 9." in written(content(rounds=(few,)))
+    many = replace(few, queries=50, answered=50)
+    assert "allow no estimate of that" in written(content(rounds=(many,)))
 
 
 def test_a_refit_is_not_said_to_be_added():

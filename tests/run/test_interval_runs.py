@@ -299,7 +299,7 @@ def test_a_refit_keeps_intervals_of_the_same_student_alone(files, run, tmp_path)
         "errors were counted for the student of the earlier release, not for this one"
         in (other / "model_card.md").read_text()
     )
-    with pytest.raises(ValueError, match="no prediction intervals"):
+    with pytest.raises(ValueError, match="whose errors on the private records were counted"):
         load_student(other).predict_interval(pd.read_csv(public))
     first = ostrakon.refit(other, public=public, out=tmp_path / "first").release
     assert (first / "student.json").read_bytes() == (release / "student.json").read_bytes()

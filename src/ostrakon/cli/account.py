@@ -180,7 +180,7 @@ def as_table(votes: Votes, mechanism: Mechanism, cost: Account) -> Table:
         title_justify="left",
     )
     table.add_column("epsilon of", style="bold")
-    for name in ("epsilon", "delta", "order", "by"):
+    for name in ("epsilon", "delta", "Rényi order", "by"):
         table.add_column(name, justify="left" if name == "by" else "right")
     worst = cost.worst_case
     basis = worst.basis if mechanism.releasable else f"{worst.basis}; no release may rest on it"

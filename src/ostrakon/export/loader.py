@@ -39,6 +39,14 @@ _DAY = datetime.timedelta(days=1)
 _TERM = re.compile(r"\b\w\w+\b")
 _MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 _AT_ONCE = 1024
+NO_SETS = (
+    "Prediction sets need a student of one label a row, of per-record teachers, whose probabilities were tried on at "
+    "least 50 held-out queries; this one was not."
+)
+NO_INTERVALS = (
+    "Intervals need a student whose errors on the private records were counted: that of a run with enough records for "
+    "the noise on these counts, not another one that was fitted later."
+)
 
 
 class Student:
@@ -73,7 +81,7 @@ class Student:
         """For every row the labels of a set; model_card.md says how often sets hold the right label."""
         sets = self.description.get("prediction_sets")
         if sets is None:
-            raise ValueError("This student has no prediction sets: model_card.md says which labels it predicts.")
+            raise ValueError(NO_SETS)
         thresholds = {float(each): least for each, least in sets["thresholds"].items()}
         threshold = threshold_for(thresholds, coverage)
         places, likely = self._answers(rows)
@@ -83,7 +91,7 @@ class Student:
         """The lower and the upper end of the interval of every row, (rows, 2); model_card.md says what they cover."""
         intervals = self.description.get("prediction_intervals")
         if intervals is None:
-            raise ValueError("This student has no prediction intervals: model_card.md says what it predicts.")
+            raise ValueError(NO_INTERVALS)
         half_widths = {float(each): width for each, width in intervals["half_widths"].items()}
         half_width = threshold_for(half_widths, coverage)
         return interval_around(self.predict(rows), half_width, **self.description["quantity"])

@@ -7,21 +7,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from ostrakon.data.quantity import Quantity
-from ostrakon.export.loader import as_lists, interval_around, threshold_for
+from ostrakon.export.loader import NO_INTERVALS, NO_SETS, as_lists, interval_around, threshold_for
 from ostrakon.export.row_form import RowForm
 from ostrakon.students.prediction_intervals import PredictionIntervals
 from ostrakon.students.prediction_sets import PredictionSets
 from ostrakon.validation import InvalidInput
-
-NO_SETS = (
-    "Prediction sets need a student of one label a row, of per-record teachers, whose probabilities were tried on at "
-    "least 50 held-out queries; this one was not."
-)
-
-NO_INTERVALS = (
-    "Intervals need a student whose errors on the private records were counted: that of a run with enough records for "
-    "the noise on these counts, not another one that was fitted later."
-)
 
 
 @dataclass(eq=False, repr=False)

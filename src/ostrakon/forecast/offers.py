@@ -15,7 +15,7 @@ from ostrakon.data.labels import MOST_OF_TEACHERS
 from ostrakon.data.target import Target
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import GATE, WORST_CASE, Options
-from ostrakon.planning.choose_mechanism import per_record_mechanism
+from ostrakon.planning.choose_mechanism import asks_teachers, auto_mechanism
 from ostrakon.planning.defaults import DEFAULT_OF_TEACHERS, OF_LABELS, OF_QUANTITIES
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import Plan
@@ -27,16 +27,17 @@ from ostrakon.votes import Votes
 def default_mechanisms(
     options: Options, *, classes: int, images: bool = False, embedded: bool = False, target: Target = "classes"
 ) -> tuple[str, ...]:
-    """Mechanisms that are offered by default: that of the run and that of trained teachers.
+    """Mechanisms that are offered by default: that of a run with these options, and that of trained teachers.
 
     Teachers are not trained on a quantity, and on at most `MOST_OF_TEACHERS` labels of a row.
     """
     if target == "quantity":
         return (OF_QUANTITIES,)
     if target == "labels":
-        return (OF_LABELS,) if classes > MOST_OF_TEACHERS else (OF_LABELS, DEFAULT_OF_TEACHERS)
-    own = per_record_mechanism(options, classes=classes, images=images, embedded=embedded)
-    return (own,) if own == DEFAULT_OF_TEACHERS else (own, DEFAULT_OF_TEACHERS)
+        own = DEFAULT_OF_TEACHERS if asks_teachers(options) else OF_LABELS
+        return (own,) if classes > MOST_OF_TEACHERS else tuple(dict.fromkeys((own, DEFAULT_OF_TEACHERS)))
+    own = auto_mechanism(options, classes=classes, images=images, embedded=embedded)
+    return tuple(dict.fromkeys((own, DEFAULT_OF_TEACHERS)))
 
 
 @dataclass(frozen=True, kw_only=True)

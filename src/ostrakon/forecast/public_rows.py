@@ -160,8 +160,8 @@ def read_public(
     it. drop: columns to leave out. read_by: as of `PublicRows.of`. A .txt file is one of a text a line where `classes`
     are given and no target is.
 
-    Errors: `InvalidInput` in one sentence: what cannot be read, no labels and no classes, a target that the table lacks,
-    or a quantity, a file of a run's private folder.
+    Errors: `InvalidInput` in one sentence: what cannot be read, no labels and no classes, a target that is a quantity or
+    that the table lacks, a file of a run's private folder.
     """
     refuse_private_folder(path)
     if isinstance(read_by, Quantity) and classes is not None:

@@ -15,7 +15,10 @@ from ostrakon.votes import STEPS, Moments
 
 Share = Annotated[
     float,
-    Parameter(help="Share of the cost for sums of features, 0.5 by default (0.8 for a quantity).", check=fraction),
+    Parameter(
+        help="Share of the cost for sums of features, 0.5 by default (quantity, several labels, embeddings: 0.8).",
+        check=fraction,
+    ),
 ]
 
 

@@ -18,7 +18,7 @@ from ostrakon.estimators.choices import learns_sums
 from ostrakon.mechanisms import Mechanism, QuantityGNMax
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, Options
-from ostrakon.planning.choices import Choices, per_record_choices, trained_choices
+from ostrakon.planning.choices import BY_THE_OPERATOR, Choices, per_record_choices, trained_choices
 from ostrakon.planning.choose_mechanism import (
     asks_teachers,
     choose_mechanism,
@@ -174,8 +174,13 @@ def trained_plan(choices: Choices) -> Plan:
         mechanism = gate.mechanism
         of_gate["gate"] = f"votes simulated with a share of {choices.agreement:g} for the winner"
     elif choices.epsilon is not None:
-        mechanism = calibrate(mechanism, epsilon=choices.epsilon, **sizes)
-        _require_noise_below_votes(mechanism, choices.teachers, epsilon=choices.epsilon, queries=queries)
+        try:
+            mechanism = calibrate(mechanism, epsilon=choices.epsilon, **sizes)
+            _require_noise_below_votes(mechanism, choices.teachers, epsilon=choices.epsilon, queries=queries)
+        except InvalidInput as refused:
+            given = choices.sources["number of teachers"] == BY_THE_OPERATOR
+            by_default = f" teachers is {choices.teachers} by default, from the number of {choices.unit}s."
+            raise InvalidInput(f"{refused}{'' if given else by_default}") from None
     return Plan(
         teachers=choices.teachers,
         classes=choices.classes,

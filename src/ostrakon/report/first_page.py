@@ -7,8 +7,10 @@ from typing import Any
 
 from ostrakon.accounting.estimates import CONFIDENCE, NO_BETTER, UNDECIDED, Agreement, Recall
 from ostrakon.data.quantity import Quantity
+from ostrakon.mechanisms.registry import find
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.markdown import escaped
+from ostrakon.run.stages.estimates import FEWEST_QUERIES
 from ostrakon.statements.sentences import DROPPED_OUT, REFITTED, changed_in_words, consent_in_words, of_records
 from ostrakon.statements.statement import delta_in_words
 from ostrakon.students.measures import AnyMeasures, Measures
@@ -272,8 +274,18 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], m
         undecided = []  # the test rows decide
     known = any(one.low > 0 or one.high < 1 for one in recalls)
     nothing = "only wide ranges, which the section on the student lists" if known else "no estimate of that"
-    said += undecided or ([] if said else [f"The noisy numbers in this release allow {nothing}."])
+    said += undecided or ([] if said else [_none_known(content, nothing)])
     return " ".join([*said, *_on_test_rows(measures)])
+
+
+def _none_known(content: dict[str, Any], nothing: str) -> str:
+    """Why nothing is known from released numbers. nothing: what is said where these are enough, but for their noise."""
+    if "quantity" in content or "several_labels" in content:
+        target = "a quantity" if "quantity" in content else "several labels"
+        return f"For a model of {target} this is not estimated from the noisy numbers in the release."
+    if content["queries"] < FEWEST_QUERIES and find(content["rounds"][0]["mechanism"]).per_record:
+        return f"An estimate needs noisy counts of {FEWEST_QUERIES} queries, and this release has {content['queries']}."
+    return f"The noisy numbers in this release allow {nothing}."
 
 
 def _on_test_rows(measures: AnyMeasures | None) -> list[str]:

@@ -1,7 +1,6 @@
 """What an epsilon would buy, as tables and sentences for the command line."""
 
 import math
-import re
 from collections.abc import Iterable
 
 from rich.markup import escape
@@ -19,7 +18,7 @@ from ostrakon.statements.statement import round_up
 _ALWAYS = {
     "classes": "always the most frequent class",
     "quantity": "always the mean",
-    "labels": "always the same answer on each label",
+    "labels": "always yes or always no on a label, whichever is more frequent",
 }
 
 
@@ -60,7 +59,7 @@ def accuracy_table(outlook: Outlook, rehearsal: Rehearsal) -> Table:
         table.add_column("points below boosting without noise", justify="right")
         table.add_column(f"least to most of {len(rehearsal.without_noise)} simulations", justify="right")
     for measure in () if rehearsal.simulated else outlook.measures:
-        table.add_column(f"{measure}\n(one run in {CONFIDENCE:.0%} of cases)", justify="right")
+        table.add_column(f"{measure}\n({CONFIDENCE:.0%} interval of one run)", justify="right")
     for offer in outlook.offers:
         forecasts = rehearsal.of(offer)
         if not forecasts:
@@ -105,7 +104,8 @@ def _at_epsilons(what: str, reasons: Iterable[tuple[float, str, str | None]]) ->
     together: dict[tuple[str, str], list[str]] = {}
     for epsilon, mechanism, why in reasons:
         if why:
-            same = re.sub(", got [^;]*;", ";", why)
+            # The epsilon that was asked for is said before the reason.
+            same = why.replace(f", got {epsilon:g};", ";")
             together.setdefault((mechanism, same), []).append(f"{epsilon:g}")
     return [f"{what}, {name} at epsilon {', '.join(asked)}: {why}" for (name, why), asked in together.items()]
 

@@ -155,7 +155,12 @@ def _write_pages(
     by_class = ", ".join(f"{one.label} {one.in_words()}" for one in recalls)
     facts = {
         "Student": finished.student_name,
-        **{one.title: f"{one.in_words()}, of {one.counted}" for one in estimates if one not in recalls},
+        # The first page says what the others are.
+        **{
+            one.title: f"{one.in_words()}, of {one.counted}"
+            for one in estimates
+            if isinstance(one, Recall) and one.label is None
+        },
         **({"Recall by class (estimated)": by_class} if by_class else {}),
         **({"Agreement of candidates with released answers held out from them": tried} if tried else {}),
         **({} if measures is None else {f"{what} on test rows": value for what, value in measures.in_words().items()}),

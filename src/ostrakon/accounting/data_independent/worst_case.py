@@ -359,7 +359,7 @@ def _curves(
         check, answer = gaussian
         yield (
             lambda a: queries * a * check**2 / 2 + answers * argmax_rdp(answer, a, classes=m),
-            "labels without their histogram",
+            "released labels alone, without counts of votes",
         )
     if teachers is None or classes is None:
         return

@@ -10,7 +10,7 @@ from ostrakon.accounting.estimates import NO_BETTER, UNDECIDED, Agreement, Of, R
 from ostrakon.features.cells import CellFeatures
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
-from ostrakon.options.options import ACCURACY, BALANCED
+from ostrakon.options.options import ACCURACY, BALANCED, ORDERED
 from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
@@ -198,9 +198,13 @@ def _advice(plan: Plan, answers: Answers, learning: Learning) -> str:
 
 def _balanced(answers: Answers, learning: Learning) -> str:
     """What helps rare classes, where it is allowed and was not chosen."""
-    if answers.counts is None or learning.objective != ACCURACY or np.ndim(learning.X_public) != 2:
+    if answers.counts is None or np.ndim(learning.X_public) != 2:
         return ""
-    return "; if rare classes matter most, --objective balanced counts every class the same"
+    return {
+        ACCURACY: "; if rare classes matter most, --objective balanced counts every class the same",
+        ORDERED: "; a student of ordered classes says the middle of what it thinks possible, and so seldom the rare "
+        "first or last class: its probabilities show these, and --objective balanced counts every class the same",
+    }.get(learning.objective, "")
 
 
 def _class_votes(answers: Answers, selection: Selection, classes: int) -> tuple[FloatArray, float, str]:
