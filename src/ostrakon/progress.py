@@ -7,7 +7,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextvars import ContextVar
 from typing import TypeVar
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TaskID, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 Report = Callable[[int, int], None]
 T = TypeVar("T")
@@ -17,10 +18,31 @@ _SHORT = 1.0
 """Seconds of work that need no bar."""
 _EVERY = 10.0
 """Seconds between lines where there is no terminal."""
+_FIRST = 0.2
+"""Share of the work, at least two steps, after which an estimate means something: first steps often take longest."""
 _shown: ContextVar[bool] = ContextVar("shown", default=False)
 _phase: ContextVar[str] = ContextVar("phase", default="")
 _around: ContextVar[Report | None] = ContextVar("around", default=None)
 _bars: ContextVar[Progress | None] = ContextVar("bars", default=None)
+
+
+class Remaining(TimeRemainingColumn):
+    """The time that is left, once an estimate of it means something."""
+
+    def render(self, task: Task) -> Text:
+        """The estimate, or a sign that there is none yet."""
+        if task.total is not None and _is_telling(task.completed, task.total):
+            return super().render(task)
+        return Text("-:--:--", style="progress.remaining")
+
+
+def _is_telling(done: float, total: float) -> bool:
+    return done >= max(2, _FIRST * total)
+
+
+def columns() -> tuple[TextColumn, BarColumn, MofNCompleteColumn, Remaining]:
+    """The columns of every bar."""
+    return TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Remaining()
 
 
 def showing(progress: bool) -> contextlib.AbstractContextManager[None]:
@@ -74,8 +96,8 @@ def _with_lines(label: str, bar: Report) -> Report:
         bar(done, total)
         now = time.monotonic()
         if now - printed >= _EVERY and 0 < done < total:
-            left = (now - begun) * (total - done) / done
-            print(f"{label}: {done:,} of {total:,}, about {left:.0f} seconds left", flush=True)
+            left = f", about {(now - begun) * (total - done) / done:.0f} seconds left"
+            print(f"{label}: {done:,} of {total:,}{left if _is_telling(done, total) else ''}", flush=True)
             printed = now
 
     return report
@@ -100,7 +122,7 @@ def reporting(progress: bool | Report | None, *, label: str, total: int) -> Gene
         finally:
             outer.remove_task(task)
     else:
-        bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        bar = Progress(*columns())
         before = _bars.set(bar)
         try:
             yield _with_lines(label, _on_bar(bar, bar.add_task(label, total=total)))

@@ -102,6 +102,8 @@ def test_what_can_be_both_is_asked_about(tmp_path) -> None:
     assert load_votes(file, kind="counts") == Votes(np.ones((5, 4), int))
     assert load_votes(file, kind="predictions").teachers == 4
     # What is known of the ensemble decides as well.
+    turned = save(tmp_path / "t.npy", COUNTS.T)
+    assert load_votes(turned, kind="predictions").teachers == 30
     ones = save(tmp_path / "w.npy", np.ones((5, 6), int))
     assert load_votes(ones, classes=2).teachers == 6
     assert load_votes(save(tmp_path / "c.npz", None, counts=np.ones((5, 4), int))) == Votes(np.ones((5, 4), int))
@@ -131,7 +133,10 @@ def test_abstentions_are_declared(tmp_path) -> None:
         (np.full((3, 3), np.nan), {}, "must be whole, got nan"),
         (np.full((3, 3), 0.5), {}, "must be whole, got 0.5"),
         (np.full((3, 3), np.inf), {"kind": "counts"}, "inf"),
-        (np.full((3, 3), -1), {}, "neither"),
+        (np.full((3, 3), -1), {}, "at least 0, got -1; -1 stands for no vote where abstentions are declared"),
+        (np.full((3, 3), -3), {"abstentions": True, "teachers": 9}, "at least 0, got -3"),
+        (COUNTS.T, {}, r"\(4, 30\), and each of its 30 columns adds up to 25: .* \(queries, classes\), \(30, 4\)"),
+        (PREDICTIONS.T, {"teachers": 25}, r"a row per query, a column per teacher\), .* shape is \(25, 30\)"),
         (np.full((3, 3), -1), {"kind": "counts"}, "at least 0"),
         (np.arange(6), {}, "one row per query"),
         (np.empty((0, 3), int), {}, "one row per query"),
@@ -141,6 +146,7 @@ def test_abstentions_are_declared(tmp_path) -> None:
         (PREDICTIONS, {"classes": 3}, "neither"),
         (PREDICTIONS, {"teachers": 26, "kind": "predictions"}, "25 columns"),
         (PREDICTIONS, {"classes": 3, "kind": "predictions"}, "classes from 0 to 2"),
+        (PREDICTIONS.T, {"teachers": 25, "kind": "predictions"}, r"\(queries, teachers\), and has \(25, 30\)"),
         (COUNTS, {"kind": "histograms"}, "kind must be one of"),
         (COUNTS, {"teachers": True}, "teachers must be"),
         (COUNTS, {"classes": 1.5}, "classes must be"),

@@ -16,12 +16,13 @@ from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 from rich.segment import Segment
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 from ostrakon.cli.options import in_command_line_words
+from ostrakon.progress import columns
 from ostrakon.validation import InvalidInput
 
 _FILES = (
@@ -173,8 +174,7 @@ _NO_MEMORY = (
 @contextlib.contextmanager
 def bar(label: str) -> Generator[Callable[[int, int], None]]:
     """A progress bar on the error stream: a function (done, total) to call; the bar disappears at the end."""
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=errors, transient=True) as shown:
+    with Progress(*columns(), console=errors, transient=True) as shown:
         task = shown.add_task(label, total=None, visible=False)
         yield lambda done, total: shown.update(task, completed=done, total=total, visible=True)
 

@@ -77,7 +77,7 @@ def load_votes(
     if array.dtype.kind not in "iuf":
         if kind == "counts":
             raise InvalidInput(f"{file} must hold counts, which are whole numbers, got text such as {array.flat[0]!r}.")
-        _expect(file, array.shape[1], teachers)
+        _expect(file, array.shape, teachers)
         numbers = _from_names(file, array, classes=classes, abstentions=abstentions)
         return _counted(numbers, classes=classes, abstentions=abstentions, max_contributions=max_contributions)
     if kind == "auto":
@@ -88,7 +88,7 @@ def load_votes(
         if max_contributions is not None:
             return BoundedVotes(array, teachers=teachers, max_contributions=max_contributions)
         return Votes(array, teachers=teachers, abstentions=abstentions)
-    _expect(file, array.shape[1], teachers)
+    _expect(file, array.shape, teachers)
     if abstentions:
         array = np.where(np.isnan(array), -1, array) if array.dtype.kind == "f" else array
     return _counted(array, classes=classes, abstentions=abstentions, max_contributions=max_contributions)
@@ -121,6 +121,9 @@ def _tell(
     if known.size == 0 or odd.size or (known.size < array.size and not abstentions):
         raise InvalidInput(f"The numbers of {file} must be whole, got {odd[0] if odd.size else 'nan'!s}.")
     sums, most, least = array.sum(axis=1), known.max(), known.min()
+    if least < (-1 if abstentions else 0):
+        silent = "; -1 stands for no vote where abstentions are declared" if least == -1 else ""
+        raise InvalidInput(f"The numbers of {file} must be at least 0, got {least:g}{silent}.")
     full = teachers if teachers is not None else (None if abstentions else sums[0])
     counts = (
         least >= 0
@@ -145,9 +148,12 @@ def _tell(
         neither = f"are neither counts (rows {rows}) nor predictions{' with ' if given else ''}{' and '.join(given)}"
         what = "can be both counts and predictions" if counts else neither
         raise InvalidInput(
-            f"The numbers of {file} {what}; their kind must be given: counts (a column per class) "
-            "or predictions (a column per teacher), by --kind or the argument `kind`."
+            f"The numbers of {file} {what}; their kind must be given: counts (a row per query, a column per class) "
+            "or predictions (a row per query, a column per teacher), by --kind or the argument `kind`; its shape is "
+            f"{array.shape}."
         )
+    if predictions:
+        _refuse_turned_counts(file, array)
     return "counts" if counts else "predictions"
 
 
@@ -179,9 +185,22 @@ def _counted(
     return Votes.from_predictions(predictions, classes=classes, abstain=-1 if abstentions else None)
 
 
-def _expect(file: Path, columns: int, teachers: int | None) -> None:
+def _expect(file: Path, shape: tuple[int, ...], teachers: int | None) -> None:
+    rows, columns = shape
     if teachers is not None and columns != teachers:
-        raise InvalidInput(f"{file} has {columns} columns, one per teacher, but teachers is {teachers}.")
+        turned = f": it must have the shape (queries, teachers), and has {shape}" if rows == teachers else ""
+        raise InvalidInput(f"{file} has {columns} columns, one per teacher, but teachers is {teachers}{turned}.")
+
+
+def _refuse_turned_counts(file: Path, array: NDArray[Any]) -> None:
+    """Refuse counts with a row per class: every column has one sum, which many predictions have not by chance."""
+    sums, (rows, columns) = array.sum(axis=0), array.shape
+    if rows > 1 and columns >= max(2 * rows, 8) and np.all(sums == sums[0]) and len(np.unique(array, axis=1).T) > 2:
+        raise InvalidInput(
+            f"{file} has the shape {array.shape}, and each of its {columns} columns adds up to {sums[0]:g}: these are "
+            f"counts of votes with a row per class, and must have the shape (queries, classes), {array.shape[::-1]}; "
+            "where they are predictions, say so by --kind or the argument `kind`."
+        )
 
 
 def _read(file: Path) -> tuple[str, NDArray[Any]]:

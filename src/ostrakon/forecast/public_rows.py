@@ -160,8 +160,8 @@ def read_public(
     it. drop: columns to leave out. read_by: as of `PublicRows.of`. A .txt file is one of a text a line where `classes`
     are given and no target is.
 
-    Errors: `InvalidInput` in one sentence: what cannot be read, no labels and no classes, a target that is a quantity or
-    that the table lacks, a file of a run's private folder.
+    Errors: `InvalidInput` in one sentence: what cannot be read, no labels and no classes, a target that is a quantity
+    or that the table lacks, a file of a run's private folder.
     """
     refuse_private_folder(path)
     if isinstance(read_by, Quantity) and classes is not None:
@@ -197,8 +197,8 @@ def _rows_of_table(
     if needed:
         target = require_target(target)
     parts = () if target is None else label_columns(target, read_by)
-    found = [_target_column(table, one) for one in parts or (() if target is None else (target,))]
-    name = target if parts or not found else found[0]
+    columns = [_target_column(table, one) for one in parts or (() if target is None else (target,))]
+    name = target if parts or not columns else columns[0]
     owner = None if by is None else _column(table, by, what="column of users")
     dropped = dropped_columns(drop, table, kept=(name, owner, *parts))
     features = [column for column in table.columns if column not in (name, owner, *parts, *dropped)]

@@ -104,8 +104,9 @@ def _at_epsilons(what: str, reasons: Iterable[tuple[float, str, str | None]]) ->
     together: dict[tuple[str, str], list[str]] = {}
     for epsilon, mechanism, why in reasons:
         if why:
-            # The epsilon that was asked for is said before the reason.
-            same = why.replace(f", got {epsilon:g};", ";")
+            # The epsilon is said before the reason, not again in it with what would do at this one alone.
+            before, got, after = why.partition(f", got {epsilon:g}")
+            same = before + after[max(after.find(";"), 0) :] if got else why
             together.setdefault((mechanism, same), []).append(f"{epsilon:g}")
     return [f"{what}, {name} at epsilon {', '.join(asked)}: {why}" for (name, why), asked in together.items()]
 

@@ -151,16 +151,11 @@ def _write_pages(
     tried = ", ".join(f"{name} {min(share, 1.0):.1%}" for name, share in finished.agreement.items())
     measures = finished.measures if publish_accuracy else None
     estimates = [one for one in finished.statement.estimates if isinstance(one, Agreement | Recall)]
-    recalls = [one for one in estimates if isinstance(one, Recall) and one.label is not None]
-    by_class = ", ".join(f"{one.label} {one.in_words()}" for one in recalls)
+    recalls = [one for one in estimates if isinstance(one, Recall)]
+    by_class = ", ".join(f"{one.label} {one.in_words()}" for one in recalls if one.label is not None)
     facts = {
         "Student": finished.student_name,
-        # The first page says what the others are.
-        **{
-            one.title: f"{one.in_words()}, of {one.counted}"
-            for one in estimates
-            if isinstance(one, Recall) and one.label is None
-        },
+        **{one.title: f"{one.in_words()}, of {one.counted}" for one in recalls if one.label is None},
         **({"Recall by class (estimated)": by_class} if by_class else {}),
         **({"Agreement of candidates with released answers held out from them": tried} if tried else {}),
         **({} if measures is None else {f"{what} on test rows": value for what, value in measures.in_words().items()}),
