@@ -109,11 +109,11 @@ def one_run(run: int, *, world: str, classes: int, sigma2: float) -> dict[str, f
     ]
     candidates.append(Candidate(name="majority", student=NoisyCountStudent(DummyClassifier(), **fixed), fallback=True))
     selection = select(candidates, public, public, Released(queries=queries, counts=noisy, sigma2=sigma2), seed=run)
-    assert selection.held is not None
+    assert selection.out_of_fold is not None
     own = float(np.mean(selection.student.predict(private) == labels))
-    found = with_private_labels(selection.held, of="student", sigma2=sigma2, votes=PRIVATE, counted="records")
+    found = with_private_labels(selection.out_of_fold, of="student", sigma2=sigma2, votes=PRIVATE, counted="records")
     assert found is not None
-    called = better_than_majority(selection.held, sigma2=sigma2)
+    called = better_than_majority(selection.out_of_fold, sigma2=sigma2)
     exact = np.bincount(labels, minlength=classes)
     sizes = ClassSizes(sizes=exact + rng.normal(0, 2 * sigma2, classes), sigma=2 * sigma2)
     by_class = _by_class(selection, public, private, labels, sigma2=sigma2, sizes=sizes)

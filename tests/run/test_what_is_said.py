@@ -290,7 +290,7 @@ def test_probabilities_that_nothing_could_calibrate_are_said_to_be_so():
     network = Candidate(name="cnn", student=DummyClassifier(), takes_rows=True)
     alone = Selection(chosen=network, student=DummyClassifier(), agreement={})
     assert calibration_in_words(alone, labels=True) == {"probabilities": "the student's own, not calibrated"}
-    for tried in (replace(alone, likely=np.ones((3, 2)) / 2), replace(alone, student=LinearSVC())):
+    for tried in (replace(alone, proba=np.ones((3, 2)) / 2), replace(alone, student=LinearSVC())):
         assert calibration_in_words(tried, labels=True) == {}
 
 

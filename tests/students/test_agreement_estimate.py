@@ -25,7 +25,7 @@ def held(counts, shares, *, complete=True, sizes=10_000):
     rows = np.floor(shares * sizes).astype(int)
     rows[np.arange(len(rows)), shares.argmax(axis=1)] += sizes - rows.sum(axis=1)
     said = np.stack([(rows + 1) // 2, rows // 2])
-    return HeldOut(counts=counts, said=said, frequent=0, complete=complete)
+    return HeldOut(counts=counts, predicted=said, frequent=0, complete=complete)
 
 
 def estimates(shares, *, votes, sigma2=SIGMA, runs=RUNS, sizes=10_000, of="student"):
@@ -102,7 +102,7 @@ def world(rng, pairing, *, public, private, pureness, shift=0.0):
         for place, row in enumerate(rng.permutation(rows)):
             said[place % 2, cell, row] += 1
     noisy = counts + rng.normal(0, SIGMA, counts.shape)
-    return HeldOut(counts=noisy, said=said, frequent=0, complete=True), int(counts.sum()), right / counts.sum()
+    return HeldOut(counts=noisy, predicted=said, frequent=0, complete=True), int(counts.sum()), right / counts.sum()
 
 
 def coverage(pairing, *, known=True, runs=500, **sizes):
@@ -197,7 +197,7 @@ def test_the_best_of_several_guessers_is_bounded_as_the_best_of_several():
             guesses = [np.eye(2, dtype=int)[rng.integers(2, size=80)] for _ in range(7)]
             best = max(guesses, key=lambda guess: (guess * answers).sum())
             said = np.stack([best, 0 * best])
-            found = HeldOut(counts=answers, said=said, frequent=0, complete=True, students=students)
+            found = HeldOut(counts=answers, predicted=said, frequent=0, complete=True, students=students)
             times += with_released_answers(found, of="student").low > 0.5
         return times / 400
 
@@ -209,7 +209,7 @@ def test_released_answers_are_counted():
     answers = np.eye(2)[[0] * 30 + [1] * 20]
 
     def told(labels):
-        return HeldOut(counts=answers, said=np.stack([np.eye(2, dtype=int)[labels], np.zeros((50, 2), int)]),
+        return HeldOut(counts=answers, predicted=np.stack([np.eye(2, dtype=int)[labels], np.zeros((50, 2), int)]),
                        frequent=0, complete=True)  # fmt: skip
 
     found = told([0] * 28 + [1] * 22)
@@ -230,7 +230,7 @@ def majority(exact, sigma2, *, runs, known=True, complete=True, seed=7):
     for _ in range(runs):
         noisy = exact + rng.normal(0, sigma2, exact.shape)
         chosen = int(noisy.sum(axis=0).argmax())
-        cells = HeldOut(counts=noisy[:part], said=said[:, :part], frequent=chosen, complete=complete)
+        cells = HeldOut(counts=noisy[:part], predicted=said[:, :part], frequent=chosen, complete=complete)
         votes = int(exact.sum()) if known else None
         one = with_private_labels(cells, of="majority", sigma2=sigma2, votes=votes, counted="records")
         share = exact[:part].sum(axis=0) / exact[:part].sum()
@@ -300,20 +300,20 @@ def test_noise_must_be_positive(sigma2):
 
 def test_every_cell_must_have_rows():
     with pytest.raises(InvalidInput, match="rows of each cell"):
-        HeldOut(counts=COUNTS, said=np.zeros((2, *COUNTS.shape), int), frequent=0, complete=True)
+        HeldOut(counts=COUNTS, predicted=np.zeros((2, *COUNTS.shape), int), frequent=0, complete=True)
     with pytest.raises(InvalidInput, match="rows of each cell"):
-        HeldOut(counts=COUNTS, said=np.ones((2, 3, 3), int), frequent=0, complete=True)
+        HeldOut(counts=COUNTS, predicted=np.ones((2, 3, 3), int), frequent=0, complete=True)
 
 
 def test_the_query_of_a_cell_is_left_out_of_the_bound():
     """Queries that are pure in themselves say nothing of the mixed rows around them."""
     counts = np.tile([20.0, 20.0], (60, 1))
     noisy = counts + np.random.default_rng(8).normal(0, SIGMA, counts.shape)
-    rows = held(noisy, np.tile([0.5, 0.5], (60, 1)), sizes=4).said
+    rows = held(noisy, np.tile([0.5, 0.5], (60, 1)), sizes=4).predicted
     queries = np.tile([3, 0], (60, 1))
     said = np.stack([rows[0] + queries, rows[1]])
     asked = {"of": "student", "sigma2": SIGMA, "votes": 2400, "counted": "records"}
-    alone = with_private_labels(HeldOut(counts=noisy, said=rows, frequent=0, complete=True), **asked)
-    without = HeldOut(counts=noisy, said=said, frequent=0, complete=True, of_queries=queries)
+    alone = with_private_labels(HeldOut(counts=noisy, predicted=rows, frequent=0, complete=True), **asked)
+    without = HeldOut(counts=noisy, predicted=said, frequent=0, complete=True, query_predictions=queries)
     assert with_private_labels(without, **asked).low == min(alone.low, with_private_labels(without, **asked).share)
     assert alone.high == 1

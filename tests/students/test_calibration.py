@@ -140,7 +140,7 @@ def test_labels_of_most_teachers_do_not_sharpen_probabilities():
     learning = SimpleNamespace(objective="accuracy", rows=lambda chosen: X)
     students = [Candidate(name="timid", student=SklearnStudent(LogisticRegression(C=0.01)))]
     selection = select(students, X, X, released)
-    sharper = temperature_of(selection.likely, selection.own, released)
+    sharper = temperature_of(selection.proba, selection.cell_index, released)
     likely = calibrated(selection, released, learning).student.predict_proba(X[600:])
     np.testing.assert_array_equal(likely, selection.student.predict_proba(X[600:]))
     assert sharper < 0.5
@@ -243,7 +243,7 @@ def test_what_was_held_out_once_gives_a_temperature(takes_rows):
     timid = NoisyCountStudent(LogisticRegression(C=1e-4), representation="raw", random_state=0)
     candidates = [Candidate(name=name, student=timid, takes_rows=takes_rows) for name in ("one", "two")]
     selection = select(candidates, X, X, released, tried=1)
-    held = np.isfinite(selection.likely).all(axis=1)
+    held = np.isfinite(selection.proba).all(axis=1)
     assert 0.05 < held.mean() < 0.5
     learning = SimpleNamespace(objective="accuracy", rows=lambda chosen: X)
     student = calibrated(selection, released, learning).student

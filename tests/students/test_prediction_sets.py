@@ -24,14 +24,14 @@ def rows_of(rng, *, sigma2, records=20_000, overconfident=1.0):
     own = np.repeat(np.arange(CELLS), MEMBERS)
     weights = np.exp(overconfident * scores + rng.normal(0, 0.3, scores.shape))
     likely = np.repeat(weights / weights.sum(axis=1, keepdims=True), MEMBERS, axis=0)
-    rows = UntaughtRows(likely=likely, labels=likely.argmax(axis=1), own=own, counts=counts, sigma2=sigma2)
+    rows = UntaughtRows(proba=likely, labels=likely.argmax(axis=1), cell_index=own, counts=counts, sigma2=sigma2)
     return rows, shares
 
 
 def coverage_of(rows, shares, threshold):
     """The share of records, had they been drawn without end, whose label is in their set."""
-    inside = in_sets(rows.likely, rows.labels, threshold)
-    return float((inside * shares[rows.own]).sum(axis=1).mean())
+    inside = in_sets(rows.proba, rows.labels, threshold)
+    return float((inside * shares[rows.cell_index]).sum(axis=1).mean())
 
 
 @pytest.mark.parametrize("overconfident", [1.0, 2.5])
@@ -50,7 +50,9 @@ def test_an_estimate_without_its_allowance_would_fail():
     for seed in range(60):
         rows, shares = rows_of(np.random.default_rng(seed), sigma2=60.0)
         # Said to have no noise.
-        claimed = UntaughtRows(likely=rows.likely, labels=rows.labels, own=rows.own, counts=rows.counts, sigma2=1e-3)
+        claimed = UntaughtRows(
+            proba=rows.proba, labels=rows.labels, cell_index=rows.cell_index, counts=rows.counts, sigma2=1e-3
+        )
         below += coverage_of(rows, shares, thresholds_of(claimed, votes=20_000)[0.9]) < 0.9
     assert below >= 12
 
@@ -67,16 +69,20 @@ def test_less_noise_gives_smaller_sets_and_no_noise_does_not_give_all_labels():
 def test_noise_that_hides_everything_gives_sets_of_nearly_all_labels():
     rows, _ = rows_of(np.random.default_rng(0), sigma2=1000.0)
     least = max(thresholds_of(rows, votes=20_000).values())
-    assert in_sets(rows.likely, rows.labels, least).sum(axis=1).mean() > 0.9 * CLASSES
+    assert in_sets(rows.proba, rows.labels, least).sum(axis=1).mean() > 0.9 * CLASSES
     assert set(thresholds_of(rows, votes=None).values()) == {0.0}
-    assert in_sets(rows.likely, rows.labels, 0.0).all()
+    assert in_sets(rows.proba, rows.labels, 0.0).all()
 
 
 def test_a_part_of_the_cells_is_enough_but_says_less():
     rows, shares = rows_of(np.random.default_rng(1), sigma2=2.0)
-    some = rows.own < CELLS // 5
+    some = rows.cell_index < CELLS // 5
     part = UntaughtRows(
-        likely=rows.likely[some], labels=rows.labels[some], own=rows.own[some], counts=rows.counts, sigma2=2.0
+        proba=rows.proba[some],
+        labels=rows.labels[some],
+        cell_index=rows.cell_index[some],
+        counts=rows.counts,
+        sigma2=2.0,
     )
     whole, fewer = thresholds_of(rows, votes=20_000)[0.8], thresholds_of(part, votes=20_000)[0.8]
     assert 0 < fewer <= whole

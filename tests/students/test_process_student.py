@@ -78,8 +78,8 @@ def test_rows_that_are_held_out_stay_in_the_graph_which_is_built_once(monkeypatc
     again = release.fit_student(GaussianProcessStudent(), X)
     assert sizes == [640]
     np.testing.assert_array_equal(again.beliefs_, chosen.student.beliefs_)
-    assert not np.isnan(chosen.likely).any()
-    assert chosen.likely.max(axis=1).min() > 0.5
+    assert not np.isnan(chosen.proba).any()
+    assert chosen.proba.max(axis=1).min() > 0.5
     release.fit_student(GaussianProcessStudent(), X + np.float32(0.5))
     assert sizes == [640, 640]
 

@@ -5,7 +5,7 @@ import pytest
 
 from ostrakon.accounting.estimates import Recall
 from ostrakon.students.agreement_estimate import HeldOut
-from ostrakon.students.recall_estimate import ClassSizes, _deviations, recalls
+from ostrakon.students.recall_estimate import ClassSizes, _quantiles, recalls
 from ostrakon.validation import InvalidInput
 
 SIGMA, SIGMA_OF_SIZES = 1.0, 2.0
@@ -51,7 +51,7 @@ def world(rng, kind, pairing, *, cells=200, public=4, private=20):
     queries[np.arange(cells), (s > 0.5).astype(int)] = 1
     said[0] += queries
     noisy = counts + rng.normal(0, SIGMA, counts.shape)
-    held = HeldOut(counts=noisy, said=said, of_queries=queries, frequent=0, complete=True)
+    held = HeldOut(counts=noisy, predicted=said, query_predictions=queries, frequent=0, complete=True)
     return held, np.stack([*said, queries]), right / np.maximum(counts.sum(axis=0), 1), counts.sum(axis=0)
 
 
@@ -113,8 +113,8 @@ def test_ranges_hold_with_many_classes_and_less_than_the_noise_in_a_cell(cells, 
         sizes, queries = counts.sum(axis=0), said_of(np.ones(cells, int))
         halves = np.stack([said_of(rng.poisson(public / 2, cells)) + queries, said_of(rng.poisson(public / 2, cells))])
         tested = HeldOut(
-            counts=counts + rng.normal(0, SIGMA, counts.shape), said=halves, of_queries=queries, frequent=0,
-            complete=True, beliefs=np.eye(classes)[own],
+            counts=counts + rng.normal(0, SIGMA, counts.shape), predicted=halves, query_predictions=queries, frequent=0,
+            complete=True, mean_proba=np.eye(classes)[own],
         )  # fmt: skip
         known = ClassSizes(sizes=sizes + rng.normal(0, SIGMA_OF_SIZES, classes), sigma=SIGMA_OF_SIZES)
         labels = [str(label) for label in range(classes)]
@@ -128,7 +128,7 @@ def test_ranges_hold_with_many_classes_and_less_than_the_noise_in_a_cell(cells, 
 @pytest.mark.parametrize("known", [True, False], ids=["sums", "counts alone"])
 def test_ranges_that_are_too_narrow_do_not_hold(monkeypatch, known):
     """The worlds above find out where ends are moved by a third of a standard deviation alone."""
-    monkeypatch.setattr("ostrakon.students.recall_estimate._deviations", lambda miss: (0.3, 0.3))
+    monkeypatch.setattr("ostrakon.students.recall_estimate._quantiles", lambda miss: (0.3, 0.3))
     for pairing in ("best", "worst"):
         assert min(coverage("tight", pairing, known=known, runs=40, public=20)[:2]) < 0.9
 
@@ -150,7 +150,7 @@ def test_a_class_that_the_noise_hides_is_not_known():
 
 def test_deviations_allow_for_a_student_that_depends_on_the_noise():
     """A recall that is any function of the noise on the size of its class: the worst one, by simulation."""
-    z, drawn = _deviations(0.025)
+    z, drawn = _quantiles(0.025)
     rng = np.random.default_rng(0)
     of_top, of_size = rng.normal(size=(2, 400_000))
     # The direction in which both noises are compared, chosen by the one that the student saw.

@@ -19,7 +19,7 @@ from ostrakon.features import representatives
 from ostrakon.students.candidates import image_candidates, table_candidates
 from ostrakon.students.cells import cell_of
 from ostrakon.students.noisy_counts import NoisyCountStudent
-from ostrakon.students.selection import RACED, Candidate, Released, select
+from ostrakon.students.selection import FIRST_PARTS, Candidate, Released, select
 from ostrakon.students.sklearn_student import SklearnStudent
 from ostrakon.students.soft_vote import soft_vote, trees
 from ostrakon.validation import InvalidInput
@@ -75,7 +75,7 @@ def test_who_is_behind_the_first_after_two_parts_is_taught_no_more():
         candidates = [Candidate(name="first", student=Collapsed(0)), Candidate(name=name, student=said[name])]
         assert list(select(candidates, PUBLIC, PUBLIC, released).agreement) == ["first", name][: 1 + (name == "equal")]
         taught[name] = len(Watched.taught)
-    assert taught == {"behind": RACED, "equal": 5}
+    assert taught == {"behind": FIRST_PARTS, "equal": 5}
     # One that is kept where nobody is better than a guess stays.
     fallback = Candidate(name="behind", student=Watched(1), fallback=True)
     candidates = [Candidate(name="first", student=Collapsed(0)), fallback]
@@ -94,7 +94,7 @@ def test_a_mean_is_tried_by_what_it_is_made_of():
     found = [select([first, *others], PUBLIC, PUBLIC, noisy(crossed)) for first in (vote, replace(fitted, mean_of=()))]
     assert found[0].chosen.name == found[1].chosen.name
     assert found[0].agreement["soft-vote"] == pytest.approx(found[1].agreement["soft-vote"], abs=1e-12)
-    np.testing.assert_array_equal(found[0].held.said, found[1].held.said)
+    np.testing.assert_array_equal(found[0].out_of_fold.predicted, found[1].out_of_fold.predicted)
 
 
 def test_who_learns_labels_hears_those_that_stand_out_of_the_noise():
@@ -202,7 +202,7 @@ def test_students_that_learn_at_the_same_time_say_what_they_say_one_after_the_ot
         one = select(students, PUBLIC, PUBLIC, released)
     assert len(one.agreement) > 2
     assert several.agreement == one.agreement
-    assert several.likely.tobytes() == one.likely.tobytes()
+    assert several.proba.tobytes() == one.proba.tobytes()
     assert several.student.predict_proba(NEW).tobytes() == one.student.predict_proba(NEW).tobytes()
 
 
@@ -418,6 +418,6 @@ def test_the_majority_is_one_class_of_all_that_was_released():
     """Of even classes, what is left without a fold leads with the class that is rarer in the fold."""
     even = np.tile([[40.0, 40.0], [80.0, 0.0], [0.0, 80.0]], (20, 1)) + np.array([0.1, 0.0])
     released = Released(queries=QUERIES, counts=even, sigma2=1.0)
-    held = select([LINE], PUBLIC, PUBLIC, released).held
+    held = select([LINE], PUBLIC, PUBLIC, released).out_of_fold
     assert (held.majority == [1.0, 0.0]).all()
     assert (held.counts * held.majority).sum() / held.counts.sum() >= 0.5

@@ -21,7 +21,7 @@ from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.selected import released_counts
 from ostrakon.run.stages.student import answer_queries, fit_student
 from ostrakon.run.stages.votes import collect, queries_of
-from ostrakon.students.selection import RACED, Candidate, Selection, select, taught
+from ostrakon.students.selection import FIRST_PARTS, Candidate, Selection, fit_candidate, select
 from ostrakon.votes import BoundedVotes, IntArray, Moments, Votes
 
 
@@ -83,10 +83,10 @@ class Scene:
         known = [_quick(one) for one in self.learning.candidates(counts=True, moments=moments, **sizes)]
         known = [one for one in known if one.name == student] or known
         if len(known) == 1:
-            fitted = taught(known[0], known[0].student, self.learning.rows(known[0]), released)
+            fitted = fit_candidate(known[0], known[0].student, self.learning.rows(known[0]), released)
             return Selection(chosen=known[0], student=fitted, agreement={})
         # Parts after which most candidates are left out tell nearly as much as all of them.
-        tried = 1 if any(one.takes_rows for one in known) else RACED
+        tried = 1 if any(one.takes_rows for one in known) else FIRST_PARTS
         return select(
             known, self.learning.X_public, self.learning.view.public, released, tried=tried, seed=self.options.seed
         )

@@ -65,7 +65,7 @@ def calibration_in_words(selection: Selection, *, labels: bool) -> dict[str, str
         return _temperatures(student, source=_SOURCES[labels])
     if not isinstance(student, CalibratedStudent):
         # A temperature of 1 may have been chosen; without held-out counts none was tried.
-        untried = not selection.how and selection.likely is None and hasattr(student, "predict_proba")
+        untried = not selection.how and selection.proba is None and hasattr(student, "predict_proba")
         return {"probabilities": "the student's own, not calibrated"} if untried else {}
     words = [f"temperature {student.temperature:.2f}, from {_SOURCES[labels]}"]
     if np.any(student.offsets):

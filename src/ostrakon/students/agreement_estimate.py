@@ -1,8 +1,8 @@
 """How often a student agrees with the private labels, estimated from the released noisy counts.
 
-s[k, j] is the share of the public rows of cell k of which a student, taught without that cell, says class j; c[k, j]
-are the private counts, released as Y = c + Z with Gaussian noise. The estimate is that of the sum of s c / n, the
-printed lower end that of an interval that holds whatever the student does within a cell.
+s[k, j] is the share of the public rows of cell k for which a student, fitted without that cell, predicts class j;
+c[k, j] are the private counts, released as Y = c + Z with Gaussian noise. The sum of s c / n is estimated; the printed
+lower end is that of an interval that is valid whatever the student does within a cell.
 
 Assumption: within a cell, public rows and private records are draws of one law. The released student is taken to be at
 least as good as those of the folds.
@@ -27,61 +27,63 @@ _TWO_SIDED = (1 - CONFIDENCE) / 2, (1 - CONFIDENCE) / 2
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HeldOut:
-    """What students say of cells, or of single queries, that they were not taught.
+    """Predictions of students for cells, or single queries, that were held out from their training data.
 
     Parameters
     ----------
     counts : array of float, shape (held-out queries, classes)
         What was released there: noisy counts, or one vote for a released label.
-    said : array of int, shape (2, held-out queries, classes)
-        Public rows of each cell, cut in two halves at random, that the student says each class of.
+    predicted : array of int, shape (2, held-out queries, classes)
+        Number of public rows in each random half of a cell for which the student predicts each class.
     frequent : int
-        The class that is most frequent in all that was released.
+        The most frequent class of all released answers.
     complete : bool
-        Whether all released queries are among them.
-    of_queries : array of int, shape (held-out queries, classes), optional
-        The part of `said[0]` that is of the queries themselves. A cell is made around its query, so the query is not a
-        draw like the records of the cell, and the lower bound leaves it out.
+        Whether all released queries were held out.
+    query_predictions : array of int, shape (held-out queries, classes), optional
+        The part of `predicted[0]` that counts the queries themselves. A cell is built around its query, so the query is
+        not a draw like the records of the cell, and the lower bound leaves it out.
     students : int, default 1
-        How many students were compared on what was held out: the best of them may be the luckiest.
-    beliefs : array of float, shape (held-out queries, classes), optional
-        The mean probabilities of the rows of each cell; None for students without any.
+        Number of students that were compared on these queries: the best of them may be the luckiest.
+    mean_proba : array of float, shape (held-out queries, classes), optional
+        Mean probabilities of the rows of each cell; None for students without probabilities.
     """
 
     counts: FloatArray
-    said: IntArray
+    predicted: IntArray
     frequent: int
     complete: bool
-    of_queries: IntArray | None = None
+    query_predictions: IntArray | None = None
     students: int = 1
-    beliefs: FloatArray | None = None
+    mean_proba: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        if self.said.shape != (2, *self.counts.shape) or (self.said < 0).any() or not (self.sizes > 0).all():
-            raise InvalidInput(f"said must be rows of each cell by half and class, got shape {self.said.shape}.")
+        if self.predicted.shape != (2, *self.counts.shape) or (self.predicted < 0).any() or not (self.sizes > 0).all():
+            raise InvalidInput(
+                f"predicted must be rows of each cell by half and class, got shape {self.predicted.shape}."
+            )
 
     @property
     def sizes(self) -> IntArray:
-        """Public rows of each cell."""
-        return self.said.sum(axis=(0, 2))
+        """Number of public rows of each cell."""
+        return self.predicted.sum(axis=(0, 2))
 
     @property
     def shares(self) -> FloatArray:
-        """The share of the public rows of each cell that the student says each class of."""
-        return self.said.sum(axis=0) / self.sizes[:, None]
+        """Share of the public rows of each cell for which the student predicts each class."""
+        return self.predicted.sum(axis=0) / self.sizes[:, None]
 
     @property
     def majority(self) -> FloatArray:
-        """The same for one that always says the most frequent class."""
+        """The same shares if the most frequent class is always predicted."""
         return np.eye(self.counts.shape[1])[np.full(len(self.counts), self.frequent)]
 
     def always(self, label: int) -> "HeldOut":
-        """The same with another class in the place of the most frequent one, which the noise may have chosen."""
+        """Return a copy whose majority class is `label`, because the noise may have chosen the most frequent one."""
         return self if label == self.frequent else replace(self, frequent=label, complete=False)
 
 
-def with_private_labels(held: HeldOut, *, of: Of, sigma2: float, votes: int | None, counted: str) -> Agreement | None:
-    """How often the student (or the majority class) agrees with the private labels.
+def with_private_labels(cells: HeldOut, *, of: Of, sigma2: float, votes: int | None, counted: str) -> Agreement | None:
+    """Estimate how often the student (or the majority class) agrees with the private labels.
 
     Parameters
     ----------
@@ -107,124 +109,123 @@ def with_private_labels(held: HeldOut, *, of: Of, sigma2: float, votes: int | No
     frequent, because the largest noisy sum is chosen; its interval allows for that.
     """
     sigma2 = positive("sigma2", sigma2)
-    shares = held.shares if of == "student" else held.majority
-    known = votes if held.complete else None
-    draws = 1 + held.sizes.sum() / max(votes or np.inf, 1)
-    sampled = _sampling(held, shares, sigma2) * draws
-    tails = _tails(held) if of == "majority" else _TWO_SIDED
-    found = share_of_votes(held.counts, shares, sigma2=sigma2, votes=known, beside=sampled, tails=tails)
-    if found is None:
+    shares = cells.shares if of == "student" else cells.majority
+    public_votes = votes if cells.complete else None
+    draws = 1 + cells.sizes.sum() / max(votes or np.inf, 1)
+    variance = _sampling(cells, shares, sigma2) * draws
+    tails = _tails(cells) if of == "majority" else _TWO_SIDED
+    estimate = share_of_votes(cells.counts, shares, sigma2=sigma2, votes=public_votes, beside=variance, tails=tails)
+    if estimate is None:
         return None
-    share, sd, low, high = found
+    share, sd, low, high = estimate
     if of == "student":
-        weights, drawn = _lower_bound(held)
-        end = share_of_votes(held.counts, weights, sigma2=sigma2, votes=known, beside=drawn * draws)
-        if end is None:
+        weights, spread = _lower_bound(cells)
+        bound = share_of_votes(cells.counts, weights, sigma2=sigma2, votes=public_votes, beside=spread * draws)
+        if bound is None:
             return None
-        low, high = min(end[2], share), 1.0
+        low, high = min(bound[2], share), 1.0
     return Agreement(of=of, against="private labels", counted=counted, share=share, sd=sd, low=low, high=high)
 
 
-def _tails(held: HeldOut) -> tuple[float, float]:
-    """The tails at both ends of the interval of the majority class, which is chosen by the same noise."""
-    classes, miss = held.counts.shape[1], 1 - CONFIDENCE
+def _tails(cells: HeldOut) -> tuple[float, float]:
+    """Return both tails of the interval of the majority class, which the same noise chose."""
+    classes, miss = cells.counts.shape[1], 1 - CONFIDENCE
     if classes == 2:
         return _TWO_SIDED
-    return (miss / classes, miss - miss / classes) if held.complete else (miss / (2 * classes), miss / (2 * classes))
+    return (miss / classes, miss - miss / classes) if cells.complete else (miss / (2 * classes), miss / (2 * classes))
 
 
-def better_than_majority(held: HeldOut, *, sigma2: float) -> bool:
+def better_than_majority(cells: HeldOut, *, sigma2: float) -> bool:
     """Whether the student agrees with the private labels more often than the majority class, beyond the noise.
 
     One-sided at `CONFIDENCE`, whatever the student's errors within a cell are: the lower bound must exceed the
     majority.
     """
-    weights, drawn = _lower_bound(held)
-    difference = weights - held.majority
-    variance = positive("sigma2", sigma2) ** 2 * float(np.square(difference).sum()) + drawn
-    return float((difference * held.counts).sum()) > float(stats.norm.ppf(CONFIDENCE)) * float(np.sqrt(variance))
+    weights, sampling_variance = _lower_bound(cells)
+    difference = weights - cells.majority
+    variance = positive("sigma2", sigma2) ** 2 * float(np.square(difference).sum()) + sampling_variance
+    return float((difference * cells.counts).sum()) > float(stats.norm.ppf(CONFIDENCE)) * float(np.sqrt(variance))
 
 
-def gained(held: HeldOut) -> float:
-    """By how many held-out votes the student is ahead of the majority class: an estimate, which may be noise."""
-    return float(((held.shares - held.majority) * held.counts).sum())
+def gained(cells: HeldOut) -> float:
+    """Estimate how many held-out votes more the student predicts than the majority class."""
+    return float(((cells.shares - cells.majority) * cells.counts).sum())
 
 
-def noise_of_gain(held: HeldOut, sigma2: float | None) -> float:
+def noise_of_gain(cells: HeldOut, sigma2: float | None) -> float:
     """The standard deviation of `gained`, as a share of the held-out votes. sigma2: None for released answers."""
-    difference = held.shares - held.majority
-    change = (difference * held.counts).sum(axis=1) if sigma2 is None else sigma2 * difference
-    return float(np.sqrt(np.square(change).sum())) / max(float(held.counts.sum()), 1.0)
+    difference = cells.shares - cells.majority
+    change = (difference * cells.counts).sum(axis=1) if sigma2 is None else sigma2 * difference
+    return float(np.sqrt(np.square(change).sum())) / max(float(cells.counts.sum()), 1.0)
 
 
-def _lower_bound(held: HeldOut) -> tuple[FloatArray, float]:
-    """(weights on the counts whose sum bounds the agreement below, the variance of that sum for drawing public rows).
+def _lower_bound(cells: HeldOut) -> tuple[FloatArray, float]:
+    """Return (weights on the counts whose sum bounds the agreement below, its variance from sampling public rows).
 
-    The bound of a cell is that of the class which the student says of most rows there: of the rows of one half, where
-    the other half and the query, which are not measured there, choose the class.
+    The bound of a cell uses the class that the student predicts for most of its rows. For the rows of one half, the
+    other half and the query choose the class.
     """
-    queries = np.zeros_like(held.counts, np.int64) if held.of_queries is None else held.of_queries
-    said = np.stack([held.said[0] - queries, held.said[1]])
-    rows = said.sum(axis=2)
-    # Of a cell without other rows nothing is known: its weights stay 0.
-    weights, drawn = np.zeros_like(held.counts), np.zeros(len(held.counts))
+    queries = np.zeros_like(cells.counts, np.int64) if cells.query_predictions is None else cells.query_predictions
+    predicted = np.stack([cells.predicted[0] - queries, cells.predicted[1]])
+    rows = predicted.sum(axis=2)
+    # Cells without other rows keep weights of 0.
+    weights, deviation = np.zeros_like(cells.counts), np.zeros(len(cells.counts))
     for half in (0, 1):
-        s = said[half] / np.maximum(rows[half], 1)[:, None]
-        others = said[1 - half] + queries
-        v = (2 * others > others.sum(axis=1, keepdims=True)).astype(np.float64)
-        part = (rows[half] / np.maximum(rows.sum(axis=0), 1))[:, None]
-        weights += part * (v + (v * (s - 1)).sum(axis=1, keepdims=True))
-        drawn += part[:, 0] * np.sqrt(_variance(v, s, rows[half]) / np.maximum(rows[half], 1))
-    return weights, float((np.square(held.counts.sum(axis=1)) * np.square(drawn)).sum())
+        shares = predicted[half] / np.maximum(rows[half], 1)[:, None]
+        others = predicted[1 - half] + queries
+        chosen = (2 * others > others.sum(axis=1, keepdims=True)).astype(np.float64)
+        half_share = (rows[half] / np.maximum(rows.sum(axis=0), 1))[:, None]
+        weights += half_share * (chosen + (chosen * (shares - 1)).sum(axis=1, keepdims=True))
+        deviation += half_share[:, 0] * np.sqrt(_variance(chosen, shares, rows[half]) / np.maximum(rows[half], 1))
+    return weights, float((np.square(cells.counts.sum(axis=1)) * np.square(deviation)).sum())
 
 
 def _variance(chosen: FloatArray, s: FloatArray, rows: IntArray) -> FloatArray:
-    """The variance, among the rows of a cell, of whether the class that is said of a row was chosen."""
+    """Return the variance, among the rows of a cell, of whether the predicted class is the chosen one."""
     mean = (chosen * s).sum(axis=1)
     several = rows > 1
     if not several.any():
         return np.full(len(mean), 0.25)
     spread = mean * (1 - mean) * rows / np.maximum(rows - 1, 1)
-    # One row shows no variance; such a cell is taken to be as mixed as others.
+    # Cells with one row get the mean variance of the others.
     return np.where(several, spread, spread[several].mean())
 
 
-def with_released_answers(held: HeldOut, *, of: Of) -> Agreement:
-    """How often the student (or the majority class) says the label that was released for a query it was not taught.
+def with_released_answers(cells: HeldOut, *, of: Of) -> Agreement:
+    """Estimate how often the student (or the majority class) predicts the released label of a held-out query.
 
-    Wilson's interval, as if such queries were drawn at random; the student's low end holds for every student that was
-    compared (Bonferroni). Not an accuracy: released answers are what teachers agree on, with noise, on the public rows
-    that were asked about.
+    Wilson's interval, as if queries were drawn at random; the student's low end holds for every student that was
+    compared (Bonferroni). It is not an accuracy: released answers are noisy votes of teachers on some public rows.
     """
-    right = _right(held, of)
-    counted = stats.binomtest(int(right.sum()), len(right))
-    compared = held.students if of == "student" else 1
-    low = counted.proportion_ci(1 - (1 - CONFIDENCE) / compared, method="wilson").low
-    high = counted.proportion_ci(CONFIDENCE, method="wilson").high
-    share = float(right.mean())
+    correct = _right(cells, of)
+    test = stats.binomtest(int(correct.sum()), len(correct))
+    compared = cells.students if of == "student" else 1
+    low = test.proportion_ci(1 - (1 - CONFIDENCE) / compared, method="wilson").low
+    high = test.proportion_ci(CONFIDENCE, method="wilson").high
+    share = float(correct.mean())
     return Agreement(
         of=of,
         against="held-out released answers",
         counted="answered queries",
         share=share,
-        sd=float(np.sqrt(share * (1 - share) / len(right))),
+        sd=float(np.sqrt(share * (1 - share) / len(correct))),
         low=float(low),
         high=float(high),
     )
 
 
-def better_than_majority_of_answers(held: HeldOut) -> bool:
-    """Whether the student says more held-out released labels than the majority class: McNemar's exact test."""
-    student, majority = _right(held, "student"), _right(held, "majority")
+def better_than_majority_of_answers(cells: HeldOut) -> bool:
+    """Whether the student predicts more held-out released labels than the majority class: McNemar's exact test."""
+    student, majority = _right(cells, "student"), _right(cells, "majority")
     gained, lost = int((student & ~majority).sum()), int((majority & ~student).sum())
     if gained <= lost:
         return False
     return bool(stats.binomtest(gained, gained + lost, alternative="greater").pvalue < 1 - CONFIDENCE)
 
 
-def _right(held: HeldOut, of: Of) -> NDArray[np.bool_]:
-    shares = held.shares if of == "student" else held.majority
-    return shares.argmax(axis=1) == held.counts.argmax(axis=1)
+def _right(cells: HeldOut, of: Of) -> NDArray[np.bool_]:
+    shares = cells.shares if of == "student" else cells.majority
+    return shares.argmax(axis=1) == cells.counts.argmax(axis=1)
 
 
 def share_of_votes(
@@ -236,9 +237,9 @@ def share_of_votes(
     beside: float,
     tails: tuple[float, float] = _TWO_SIDED,
 ) -> tuple[float, float, float, float] | None:
-    """(estimate, sd, low, high) of the sum of weights times counts per vote.
+    """Return (estimate, sd, low, high) of the sum of weights times counts per vote.
 
-    beside: further variance of that sum. tails: with what probability `low` and `high` miss.
+    beside: variance of that sum from other sources than the noise. tails: probabilities that `low` and `high` miss.
     """
     below, above = (float(z) for z in stats.norm.isf(tails))
     if votes is not None:
@@ -261,7 +262,7 @@ def share_of_votes(
 def _fieller(
     counts: FloatArray, weights: FloatArray, *, sigma2: float, beside: float, z: float
 ) -> tuple[float, float] | None:
-    """Both ends of Fieller's interval at z standard deviations; None where it is not bounded."""
+    """Return both ends of Fieller's interval at z standard deviations; None if it is unbounded."""
     total, weighted = float(counts.sum()), float((weights * counts).sum())
     variance = (z * sigma2) ** 2
     square = total**2 - variance * weights.size
@@ -273,16 +274,16 @@ def _fieller(
     return middle - half, middle + half
 
 
-def _sampling(held: HeldOut, shares: FloatArray, sigma2: float) -> float:
-    """The variance of the sum of shares times counts for the public rows being a draw, estimated without the noise."""
-    mean = (shares * held.counts).sum(axis=1)
-    within = (shares * np.square(held.counts)).sum(axis=1) - np.square(mean)
+def _sampling(cells: HeldOut, shares: FloatArray, sigma2: float) -> float:
+    """Estimate the variance of the sum of shares times counts from sampling public rows, without the noise."""
+    mean = (shares * cells.counts).sum(axis=1)
+    within = (shares * np.square(cells.counts)).sum(axis=1) - np.square(mean)
     within -= sigma2**2 * (1 - np.square(shares).sum(axis=1))
-    several = held.sizes > 1
+    several = cells.sizes > 1
     if not several.any():
         return 0.0
     spread = np.empty(len(within))
-    spread[several] = within[several] * held.sizes[several] / (held.sizes[several] - 1)
-    # Of one row nothing shows; such a cell is taken to be as mixed as others.
+    spread[several] = within[several] * cells.sizes[several] / (cells.sizes[several] - 1)
+    # Cells with one row get the mean variance of the others.
     spread[~several] = spread[several].mean()
-    return max(float((spread / np.maximum(held.sizes, 1)).sum()), 0.0)
+    return max(float((spread / np.maximum(cells.sizes, 1)).sum()), 0.0)

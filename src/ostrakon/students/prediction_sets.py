@@ -1,7 +1,7 @@
-"""Sets of labels that hold the right one with a stated probability: thresholds from the released answers.
+"""Sets of labels that contain the right one with a stated probability: thresholds from the released answers.
 
-A set holds the student's label and every class whose probability is at least a threshold. Students that were taught
-without a cell say which classes are in the sets of its public rows: m[k, j] is the share of the rows of cell k whose
+A set holds the student's label and every class whose probability is at least a threshold. Students that were fitted
+without a cell predict the sets of its public rows: m[k, j] is the share of the rows of cell k whose
 set holds class j. With the private counts c[k, j], the share of records whose set holds their label is the sum of
 m c / n. It is linear in the counts, so the noise of its estimate is known. The threshold is the largest one up to which
 a lower bound of that share, at 95% confidence, is at least the coverage; with the threshold 0 a set holds all classes.
@@ -33,7 +33,7 @@ _TRIED: tuple[float, ...] = tuple(np.geomspace(1e-3, 0.5, 40).tolist())
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionSets:
-    """What turns the probabilities of a student into sets of labels.
+    """Thresholds that turn the probabilities of a student into sets of labels.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class PredictionSets:
     of: str
 
     def in_words(self) -> str:
-        """What the sets hold, how large they are, and how this is known.
+        """Describe the sets: their coverage, their sizes and how both were estimated.
 
         >>> sets = PredictionSets(thresholds={0.8: 0.4, 0.9: 0.0}, sizes={0.8: 1.2, 0.9: 2}, of="private records")
         >>> sets.in_words().split(". ")[1]
@@ -73,14 +73,14 @@ class PredictionSets:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UntaughtRows:
-    """What students say of public rows of cells that they were taught without.
+    """Predictions of students for public rows of cells that were held out from their training data.
 
     Parameters
     ----------
     likely : array of float, shape (rows, classes)
         Probabilities.
     labels : array of int, shape (rows,)
-        The students' own labels.
+        Their labels.
     own : array of int, shape (rows,)
         The cell of each row, an index into `counts`.
     counts : array of float, shape (cells, classes)
@@ -89,20 +89,20 @@ class UntaughtRows:
         Standard deviation of the noise on each count.
     """
 
-    likely: FloatArray
+    proba: FloatArray
     labels: IntArray
-    own: IntArray
+    cell_index: IntArray
     counts: FloatArray
     sigma2: float
 
 
-def in_sets(likely: FloatArray, labels: IntArray, threshold: float) -> NDArray[np.bool_]:
-    """Which classes are in the set of each row, (rows, classes), of probabilities and the students' own labels.
+def in_sets(proba: FloatArray, labels: IntArray, threshold: float) -> NDArray[np.bool_]:
+    """Return whether each class is in the set of each row, (rows, classes).
 
     >>> in_sets(np.array([[0.7, 0.2, 0.1]]), np.array([0]), 0.15).tolist()
     [[True, True, False]]
     """
-    inside = likely >= threshold
+    inside = proba >= threshold
     inside[np.arange(len(inside)), labels] = True
     return inside
 
@@ -110,7 +110,7 @@ def in_sets(likely: FloatArray, labels: IntArray, threshold: float) -> NDArray[n
 def thresholds_of(
     rows: UntaughtRows, *, votes: int | None, coverages: Sequence[float] = COVERAGES
 ) -> dict[float, float]:
-    """The largest threshold of each coverage.
+    """Return the largest threshold for each coverage.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def thresholds_of(
     chosen: dict[float, float] = dict.fromkeys(coverages, 0.0)
     passing = set(coverages)
     for threshold in _TRIED:
-        bound = _covered(rows, in_sets(rows.likely, rows.labels, threshold), votes)
+        bound = _covered(rows, in_sets(rows.proba, rows.labels, threshold), votes)
         passing = {coverage for coverage in passing if bound >= coverage}
         if not passing:
             break
@@ -136,29 +136,31 @@ def thresholds_of(
 
 
 def _covered(rows: UntaughtRows, inside: NDArray[np.bool_], votes: int | None) -> float:
-    """A lower bound of the share of votes for classes in the sets of the rows of their cell."""
-    cells, own = np.unique(rows.own, return_inverse=True)
-    counts, members = rows.counts[cells], np.bincount(own)
-    mean = sparse.csr_array((1 / members[own], (own, np.arange(len(own)))), shape=(len(cells), len(own)))
+    """Return a lower bound of the share of votes for classes in the sets of the rows of their cell."""
+    cells, index = np.unique(rows.cell_index, return_inverse=True)
+    counts, members = rows.counts[cells], np.bincount(index)
+    mean = sparse.csr_array((1 / members[index], (index, np.arange(len(index)))), shape=(len(cells), len(index)))
     weights = mean @ inside.astype(np.float64)
-    beside = _of_rows(mean, inside, weights, counts[own], rows.sigma2)
+    sampling = _sampling_variance(mean, inside, weights, counts[index], rows.sigma2)
     left_out = 1 - len(cells) / len(rows.counts)
-    known = None if left_out else votes
-    total = max(float(counts.sum()), 1.0) if known is None else float(known)
+    public_votes = None if left_out else votes
+    total = max(float(counts.sum()), 1.0) if public_votes is None else float(public_votes)
     share = min(max(float((weights * counts).sum()) / total, 0.5), 1.0)
-    # Private records are a draw, as new ones are, and so is the choice of cells.
-    beside += total * share * (1 - share) + left_out * float(np.square(((weights - share) * counts).sum(axis=1)).sum())
+    # Private records are a sample, and so are the cells.
+    sampling += total * share * (1 - share) + left_out * float(
+        np.square(((weights - share) * counts).sum(axis=1)).sum()
+    )
     tails = 1 - CONFIDENCE, 1 - CONFIDENCE
-    bound = share_of_votes(counts, weights, sigma2=rows.sigma2, votes=known, beside=beside, tails=tails)
+    bound = share_of_votes(counts, weights, sigma2=rows.sigma2, votes=public_votes, beside=sampling, tails=tails)
     return 0.0 if bound is None else float(bound[2])
 
 
-def _of_rows(
+def _sampling_variance(
     mean: sparse.csr_array, inside: NDArray[np.bool_], weights: FloatArray, counts: FloatArray, sigma2: float
 ) -> float:
-    """The variance of the sum of weights times counts because the public rows of a cell are a draw, without the noise.
+    """Return the variance of the sum of weights times counts from sampling the public rows of cells, without the noise.
 
-    mean: takes means by cell. counts: those of the cell of each row, (rows, classes).
+    mean: matrix of means by cell. counts: of the cell of each row, (rows, classes).
     """
     members = np.diff(mean.indptr)
     covered = (inside * counts).sum(axis=1)
@@ -167,6 +169,6 @@ def _of_rows(
     if not several.any():
         return 0.0
     spread[several] *= members[several] / (members[several] - 1)
-    # One row shows no variance; such a cell is taken to be as mixed as others.
+    # Cells with one row get the mean variance of the others.
     spread[~several] = spread[several].mean()
     return max(float((spread / members).sum()), 0.0)

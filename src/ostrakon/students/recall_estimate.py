@@ -1,13 +1,13 @@
 """How often a student recognises each class, estimated from released numbers alone: recall, and balanced accuracy.
 
 c[k, j] are the private counts of cell k and class j, released as Y = c + Z with Gaussian noise; s[k, j] is the share of
-the public rows of cell k of which a student says class j. Of the records of class j in the cell it says j of at least
-c[k, j] - (1 - s[k, j]) n[k], where n[k] are all records of the cell, and of at most the smaller of c[k, j] and
-s[k, j] n[k] (Frechet). Sums of these over cells are linear in the counts. They are divided by the size of the class,
-which is known best from released sums. A rare class is said in few cells, so little noise is added up.
+the public rows of cell k for which a student predicts class j. Of the records of class j in the cell it recognises at
+least c[k, j] - (1 - s[k, j]) n[k], where n[k] is the number of records of the cell, and at most the smaller of c[k, j]
+and s[k, j] n[k] (Frechet). Sums of these over cells are linear in the counts. They are divided by the size of the
+class, which is known best from released sums. A rare class is predicted in few cells, so little noise is added up.
 
-Lower ends rest on students that were taught without the cell. Upper ends rest on the released student, which tends to
-say a class where noise has raised its count, so that they are too high, not too low.
+Lower ends use students that were fitted without the cell. Upper ends use the released student, which tends to predict
+a class where noise has raised its count, so that they are too high, not too low.
 
 Assumption: within a cell, public rows and private records are draws of one law. The released student is taken to
 recognise each class at least as well as those of the folds.
@@ -29,15 +29,15 @@ from ostrakon.students.agreement_estimate import HeldOut
 from ostrakon.validation import InvalidInput, positive
 from ostrakon.votes import FloatArray, IntArray
 
-_SHOWN = 4.0
-"""Standard deviations of the noise on the size of a class from which on it is taken to be known."""
+_KNOWN_FROM = 4.0
+"""A class size is taken as known if it exceeds this number of standard deviations of its noise."""
 _LAST_BITS = 1e-9
-"""By how much ends are moved outwards for the rounding of sums."""
+"""Allowance at both ends for the rounding of sums."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClassSizes:
-    """What released sums say of how many records each class has.
+    """Class sizes, estimated from released sums.
 
     Parameters
     ----------
@@ -52,10 +52,10 @@ class ClassSizes:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Bound:
-    """A linear bound on how many records of a class are recognised: weights on the counts, and drawn public rows.
+    """A linear bound on the number of recognised records of a class.
 
-    weights: (cells, classes). unseen: the sum over cells of what their public rows show, in records. rows: how many
-    records one public row stands for; 0 if none.
+    weights: on the counts, (cells, classes). unseen: the sum over cells of what their public rows show, in records.
+    rows: number of records that one public row represents; 0 if none.
     """
 
     weights: FloatArray
@@ -65,21 +65,21 @@ class _Bound:
 
 def recalls(
     tested: HeldOut,
-    said: IntArray,
+    predicted: IntArray,
     *,
     sigma2: float,
     labels: Sequence[str],
     counted: str,
     sizes: ClassSizes | None = None,
 ) -> tuple[Recall, ...]:
-    """Ranges of the recall of every class and, last, of their mean, the balanced accuracy.
+    """Return ranges of the recall of every class and, last, of their mean, the balanced accuracy.
 
     Parameters
     ----------
     tested : HeldOut
-        What students say of noisy counts of cells that they were not taught.
-    said : array of int, shape (3, held-out queries, classes)
-        Public rows of each half of a cell, and its query, of which the released student says each class.
+        Predictions for held-out cells with noisy counts.
+    predicted : array of int, shape (3, held-out queries, classes)
+        Public rows in each half of a cell, and its query, for which the released student predicts each class.
     sigma2 : float
         Standard deviation of the noise on the counts, above 0.
     labels : sequence of str
@@ -101,20 +101,20 @@ def recalls(
         For noise that is not above 0, or counts of another shape.
     """
     sigma2, m = positive("sigma2", sigma2), tested.counts.shape[1]
-    if said.shape != (3, *tested.counts.shape) or len(labels) != m:
-        raise InvalidInput(f"said must be rows of each cell by half and class, got shape {said.shape}.")
-    lower = [_recognised(tested, label) for label in range(m)]
-    upper = [_not_missed(tested, said, label) for label in range(m)]
+    if predicted.shape != (3, *tested.counts.shape) or len(labels) != m:
+        raise InvalidInput(f"predicted must be rows of each cell by half and class, got shape {predicted.shape}.")
+    lower = [_lower_bound(tested, label) for label in range(m)]
+    upper = [_upper_bound(tested, predicted, label) for label in range(m)]
     ends: list[tuple[float, float]] = []
     for group in (*([label] for label in range(m)), range(m)):
         classes = len(group)
-        z = _deviations((1 - CONFIDENCE) / (2 if classes > 1 else 2 * m))
-        given: dict[str, Any] = {"sigma2": sigma2, "sizes": sizes, "z": z}
-        both = [
-            _end(tested.counts, {label: bounds[label] for label in group}, sign=sign, **given)
+        z = _quantiles((1 - CONFIDENCE) / (2 if classes > 1 else 2 * m))
+        shared: dict[str, Any] = {"sigma2": sigma2, "sizes": sizes, "z": z}
+        candidates = [
+            _end(tested.counts, {label: bounds[label] for label in group}, sign=sign, **shared)
             for sign, bounds in ((-1, lower), (1, upper))
         ]
-        ends.append((min(both), max(both)))
+        ends.append((min(candidates), max(candidates)))
     return tuple(
         Recall(label=label, counted=counted, low=low, high=high)
         for label, (low, high) in zip([*labels, None], ends, strict=True)
@@ -130,17 +130,17 @@ def _end(
     sizes: ClassSizes | None,
     z: tuple[float, float],
 ) -> float:
-    """The lower (sign -1) or upper (1) end of the range of the mean recall of the classes of `bounds`.
+    """Return the lower (sign -1) or upper (1) end of the range of the mean recall of the classes of `bounds`.
 
-    A class whose size the noise hides counts as wholly missed, or wholly recognised. What is recognised of a class, as
-    a part of its noisy size, is off by the noise of the former less its recall times that of the latter.
+    A class whose size is hidden by noise counts as recall 0, or 1. The error of a recall, the ratio of recognised
+    records to the noisy size, is the noise of the former minus the recall times the noise of the latter.
     """
     total = counts.sum(axis=0) if sizes is None else sizes.sizes
     noise = sigma2 * len(counts) ** 0.5 if sizes is None else sizes.sigma
-    known = [label for label in bounds if total[label] > _SHOWN * noise]
+    known = [label for label in bounds if total[label] > _KNOWN_FROM * noise]
     unit = {label: 1 / (len(bounds) * float(total[label])) for label in known}
     weights, end = np.zeros_like(counts), 0.0 if sign < 0 else (len(bounds) - len(known)) / len(bounds)
-    variance, row = 0.0, 0.0
+    variance, largest_row = 0.0, 0.0
     for label in known:
         bound = bounds[label]
         recognised = float((bound.weights * counts).sum())
@@ -152,60 +152,60 @@ def _end(
             variance += (unit[label] * recall * noise) ** 2
         end += unit[label] * recognised
         variance += unit[label] ** 2 * bound.rows * bound.unseen
-        row = max(row, unit[label] * bound.rows)
-    # Wilson's interval for what public rows show: none of them, too, leaves room for some of the records.
-    both, drawn = z
-    unseen = drawn**2 * row / 2
-    deviation = float(np.hypot(both * (variance + sigma2**2 * float(np.square(weights).sum())) ** 0.5, unseen))
-    return float(np.clip(end + sign * (unseen + deviation + _LAST_BITS), 0, 1))
+        largest_row = max(largest_row, unit[label] * bound.rows)
+    # Wilson's interval for public rows: even if none is predicted, some records may be.
+    both, single = z
+    row_term = single**2 * largest_row / 2
+    deviation = float(np.hypot(both * (variance + sigma2**2 * float(np.square(weights).sum())) ** 0.5, row_term))
+    return float(np.clip(end + sign * (row_term + deviation + _LAST_BITS), 0, 1))
 
 
-def _recognised(tested: HeldOut, label: int) -> _Bound:
-    """What is at most the number of records of the class of which the student says it.
+def _lower_bound(tested: HeldOut, label: int) -> _Bound:
+    """Return a lower bound on the number of records of the class that the student recognises.
 
-    A cell counts if students are expected to recognise some of the class there, by what they believe and by the rows of
-    one half; of how many rows of the cell the class is said is counted in the other half.
+    A cell counts if its mean probability and the rows of one half suggest that the class is recognised there; the share
+    of rows for which it is predicted is taken from the other half.
     """
-    queries = np.zeros_like(tested.said[0]) if tested.of_queries is None else tested.of_queries
-    said = np.stack([tested.said[0], tested.said[1], queries])
-    weights, others, used = (
+    queries = np.zeros_like(tested.predicted[0]) if tested.query_predictions is None else tested.query_predictions
+    predicted = np.stack([tested.predicted[0], tested.predicted[1], queries])
+    weights, missed, relied_on = (
         np.zeros_like(tested.counts),
         np.zeros(len(tested.counts)),
         np.zeros(len(tested.counts), bool),
     )
-    for rows, share, expected in _by_half(said, label):
-        part = rows * (_believed(tested, label) + (expected + 0.5) / 2 > 1)
-        weights[:, label] += part
-        weights += (part * (share - 1))[:, None]
-        others += part * (1 - share)
-        used |= part > 0
-    return _Bound(weights=weights, **_drawn(tested.counts, said, others, used))
+    for rows, share, expected in _shares_by_half(predicted, label):
+        weight = rows * (_mean_proba(tested, label) + (expected + 0.5) / 2 > 1)
+        weights[:, label] += weight
+        weights += (weight * (share - 1))[:, None]
+        missed += weight * (1 - share)
+        relied_on |= weight > 0
+    return _Bound(weights=weights, **_row_terms(tested.counts, predicted, missed, relied_on))
 
 
-def _not_missed(tested: HeldOut, said: IntArray, label: int) -> _Bound:
-    """What is at least that number: of cells where few rows are said to be of the class these, of others all of it."""
-    weights, shown, used = (
+def _upper_bound(tested: HeldOut, predicted: IntArray, label: int) -> _Bound:
+    """Return an upper bound: predicted rows in cells with few of them, all records of the class in other cells."""
+    weights, shown, relied_on = (
         np.zeros_like(tested.counts),
         np.zeros(len(tested.counts)),
         np.zeros(len(tested.counts), bool),
     )
     weights[:, label] = 1.0
-    for rows, share, expected in _by_half(said, label):
-        part = rows * (expected <= _believed(tested, label))
-        weights[:, label] -= part
-        weights += (part * share)[:, None]
-        shown += part * share
-        used |= part > 0
-    return _Bound(weights=weights, **_drawn(tested.counts, said, shown, used))
+    for rows, share, expected in _shares_by_half(predicted, label):
+        weight = rows * (expected <= _mean_proba(tested, label))
+        weights[:, label] -= weight
+        weights += (weight * share)[:, None]
+        shown += weight * share
+        relied_on |= weight > 0
+    return _Bound(weights=weights, **_row_terms(tested.counts, predicted, shown, relied_on))
 
 
-def _by_half(said: IntArray, label: int) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-    """Of each half of every cell: its part of the rows, the share of it that is said to be of the class, and the share
-    of the other half and the query, which are not measured there."""
-    halves = np.stack([said[0] - said[2], said[1]])
+def _shares_by_half(predicted: IntArray, label: int) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+    """Yield for each half of every cell: its part of the rows, the share of them predicted as the class, and the share
+    in the other half and the query."""
+    halves = np.stack([predicted[0] - predicted[2], predicted[1]])
     rows = halves.sum(axis=2)
     for half in (0, 1):
-        other = halves[1 - half] + said[2]
+        other = halves[1 - half] + predicted[2]
         yield (
             rows[half] / np.maximum(rows.sum(axis=0), 1),
             halves[half, :, label] / np.maximum(rows[half], 1),
@@ -213,28 +213,27 @@ def _by_half(said: IntArray, label: int) -> Iterator[tuple[FloatArray, FloatArra
         )
 
 
-def _believed(tested: HeldOut, label: int) -> FloatArray:
-    """How likely students that were not taught a cell take the class to be there."""
-    return np.full(len(tested.counts), 0.5) if tested.beliefs is None else tested.beliefs[:, label]
+def _mean_proba(tested: HeldOut, label: int) -> FloatArray:
+    """Return the mean held-out probability of the class in each cell, (cells,); 0.5 without probabilities."""
+    return np.full(len(tested.counts), 0.5) if tested.mean_proba is None else tested.mean_proba[:, label]
 
 
-def _drawn(counts: FloatArray, said: IntArray, share: FloatArray, used: NDArray[np.bool_]) -> dict[str, float]:
-    """The last two fields of `_Bound`. share: of the rows of each cell; used: cells whose rows are relied on."""
-    rows, records = (said[0] + said[1] - said[2]).sum(axis=1)[used], np.maximum(counts.sum(axis=1), 0)
-    of_a_row = float((records[used] ** 2 / rows).sum()) / max(float(records[used].sum()), 1e-12)
-    return {"unseen": float((share * records).sum()), "rows": 1 + of_a_row if len(rows) else 0.0}
+def _row_terms(counts: FloatArray, predicted: IntArray, share: FloatArray, used: NDArray[np.bool_]) -> dict[str, float]:
+    """Return `unseen` and `rows` of `_Bound`. share: of the rows of each cell; used: the cells that count."""
+    rows, records = (predicted[0] + predicted[1] - predicted[2]).sum(axis=1)[used], np.maximum(counts.sum(axis=1), 0)
+    records_of_row = float((records[used] ** 2 / rows).sum()) / max(float(records[used].sum()), 1e-12)
+    return {"unseen": float((share * records).sum()), "rows": 1 + records_of_row if len(rows) else 0.0}
 
 
-def _deviations(miss: float) -> tuple[float, float]:
-    """Standard deviations that are exceeded with that probability: by both noises, whatever they depend on; by a draw.
+def _quantiles(miss: float) -> tuple[float, float]:
+    """Return quantiles at the miss probability: of both noises together, however they depend on each other, and of one.
 
-    One noise is on the records that are recognised, the other on the size of the class. A student that learns from
-    released sums depends on the latter, so its recall may, too: the direction in which both are compared is any
-    function of it, and at worst the event is that of two normal numbers of length z in a quarter of the plane, or of
-    one beyond z.
+    One noise is on the recognised records, the other on the size of the class. A student of released sums, and so its
+    recall, depends on the latter: the direction in which both are compared is any function of it. At worst the event is
+    that two normal numbers have length z in a quarter of the plane, or that one exceeds z.
     """
 
-    def too_often(z: float) -> float:
+    def excess_probability(z: float) -> float:
         return float(np.exp(-(z**2) / 2)) / 4 + float(stats.norm.sf(z)) - miss
 
-    return optimize.root_scalar(too_often, bracket=(0, 40)).root, float(stats.norm.isf(miss))
+    return optimize.root_scalar(excess_probability, bracket=(0, 40)).root, float(stats.norm.isf(miss))

@@ -1,4 +1,4 @@
-"""Which student: candidates are cross-validated on the released answers themselves, which costs no privacy."""
+"""Selection of the student: candidates are cross-validated on the released answers, which costs no privacy."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from ostrakon.students.moment_students import ReleasedMoments
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import FloatArray, IntArray
 
-RACED = 2
-"""Parts after which candidates that are behind are left out."""
+FIRST_PARTS = 2
+"""Number of parts after which candidates that score lower than the first one are eliminated."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Released:
-    """What was released, to learn from.
+    """What was released: the training data of a student.
 
-    queries: positions of the answered public rows. counts: the votes there, (queries, classes): noisy histograms,
-    or one vote for a released label. sigma2: the noise of the histograms, None for labels. moments: sums of features
-    that were released beside them, of all records at once; None: none were. pool: features of all public rows and which
-    of them are left to learn from, where others are held out.
+    queries: positions of the answered public rows. counts: their votes, (queries, classes): noisy histograms, or one
+    vote for a released label. sigma2: the noise of the histograms, None for labels. moments: released sums of features
+    over all records, None without any. pool: features of all public rows and positions of the training rows, if others
+    are held out.
     """
 
     queries: IntArray
@@ -47,22 +47,22 @@ class Released:
     pool: tuple[NDArray[np.float32], IntArray] | None = None
 
     def fit_student(self, student: Any, X: Any) -> Any:
-        """`student`, fitted on public rows X: on the histograms where there are any and it can learn from them."""
+        """Return `student`, fitted on public rows X: on the histograms if there are any and it can learn from them."""
         if hasattr(student, "fit_moments"):
             return student.fit_moments(X, self)
         if self.sigma2 is not None and hasattr(student, "fit_counts"):
             return student.fit_counts(X, self.queries, self.counts, sigma2=self.sigma2)
         labels = np.full(row_count(X), UNLABELLED, np.int64)
-        heard = self.clear
-        labels[self.queries[heard]] = self.counts.argmax(axis=1)[heard]
+        clear = self.clear
+        labels[self.queries[clear]] = self.counts.argmax(axis=1)[clear]
         return student.fit(X, labels)
 
     @property
     def clear(self) -> NDArray[np.bool_]:
-        """Queries whose label can be told from the noise, (queries,): all of them, where labels were released.
+        """Whether the noise leaves the label of each query clear, (queries,); released labels are all clear.
 
-        Of histograms: those whose largest count leads by two standard deviations of a difference, and of the others
-        the clearest, until half of all queries are there.
+        Histograms are clear if their largest count leads by two standard deviations of a difference, and at least half
+        of all queries count as clear, those with the largest leads.
         """
         if self.sigma2 is None or len(self.queries) < 2:
             return np.ones(len(self.queries), bool)
@@ -73,12 +73,12 @@ class Released:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
-    """A student to be tried.
+    """A student that selection compares with others.
 
-    name: what a user would type. student: unfitted. takes_rows: whether it learns from public rows as they are, not
-    from their features. tried: what is cross-validated in its place, because it is much quicker; None: itself.
-    fallback: whether it is kept where no candidate is better than a guess. mean_of: names of other candidates, if it
-    believes the mean of what they do: where they are tried, nothing is fitted for it.
+    name: as a user would type it. student: unfitted. takes_rows: whether it learns from public rows themselves instead
+    of their features. tried: a quicker student to cross-validate instead of it; None: itself. fallback: whether it is
+    chosen if no candidate is better than a guess. mean_of: names of the candidates whose probabilities it averages, if
+    it is a mean; it is then scored from theirs without a fit of its own.
     """
 
     name: str
@@ -91,32 +91,32 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Selection:
-    """The student that was kept, fitted on everything released.
+    """The chosen student, fitted on everything that was released.
 
-    agreement: of each candidate that was tried on all parts, by name: the share of the held-out votes that it predicts.
-    From released numbers alone, so it may be published; it carries their noise and may even exceed 1. held: what the
-    chosen one (or the quicker one tried in its place) said where it was held out; None where it was not tried. likely:
-    its probabilities of public rows there, (rows, classes), NaN of rows that were not held out; None if it was not
-    tried or gives none. own: the cell of each row, of labels the answer that it got, -1 for none. cells: the cells of
-    noisy counts; None of labels. by_class: `held` with the labels that the student gives for its objective, all cells
-    in order; None unless all were held out. sizes: what released sums say of the sizes of the classes, and their noise;
-    None without sums. released: what it was fitted on; None where nothing was held out. how: why it was kept, in words,
-    where neither its agreement nor the operator decided. behind: looks for a warning that it was named and is far worse
-    than the default, which takes as long as the default; empty otherwise.
+    agreement: for each candidate that was tried on all parts, the share of the held-out votes that it predicts. It is
+    computed from released numbers, so it may be published; with their noise it may exceed 1. out_of_fold: predictions
+    of the chosen student (or its quicker substitute) for held-out queries; None if it was not tried. proba: its
+    probabilities of held-out public rows, (rows, classes), NaN for other rows; None if it was not tried or has none.
+    cell_index: the cell of each row, or with labels its query; -1 for none. cells: the cells of noisy counts; None with
+    labels. all_cells: `out_of_fold` with the labels for the objective, all cells in order; None unless all were held
+    out. sizes: estimates of the class sizes from released sums, and their noise; None without sums. released: the
+    training data; None if nothing was held out. how: the reason of the choice in words, if neither agreement nor the
+    operator decided. compare_with_default: computes a warning that a student named by the operator is far worse than
+    the default one, empty without one; takes as long as fitting the default.
     """
 
     chosen: Candidate
     student: Any
     agreement: dict[str, float]
-    held: HeldOut | None = None
-    likely: FloatArray | None = None
-    own: IntArray | None = None
+    out_of_fold: HeldOut | None = None
+    proba: FloatArray | None = None
+    cell_index: IntArray | None = None
     cells: Cells | None = None
-    by_class: HeldOut | None = None
+    all_cells: HeldOut | None = None
     sizes: tuple[FloatArray, float] | None = None
     released: Released | None = None
     how: str = ""
-    behind: Callable[[], str] = str
+    compare_with_default: Callable[[], str] = str
 
 
 def select(
@@ -129,154 +129,157 @@ def select(
     tried: int | None = None,
     seed: int = 0,
 ) -> Selection:
-    """The candidate that agrees best with what was released and held out, fitted on all of it.
+    """Return the candidate that agrees best with held-out released answers, fitted on all answers.
 
-    X, features: all public rows and their features. folds: the queries are cut into so many parts at random; tried:
-    parts that are held out in turn (None: all); a candidate that is behind the first after `RACED` parts is left out.
-    Kept is the first candidate that agrees as well as the best one but for the noise (two standard errors of counts,
-    one of labels): within that the order of candidates says more than the agreement. With
-    labels it is the error of the difference of two candidates, who may err alike (McNemar 1947). Where nobody agrees
-    better than a guess among all classes, a fallback is kept if there is one.
+    X, features: all public rows and their features. folds: number of random parts of the queries. tried: number of
+    parts that are held out in turn (None: all); candidates that score lower than the first one after `FIRST_PARTS`
+    parts are left out. The first candidate within the noise of the best agreement (two standard errors for counts, one
+    for labels) is chosen: differences within the noise say less than the order of candidates. With labels it is the
+    error of the difference of two candidates, which may make the same mistakes (McNemar 1947). If no candidate agrees
+    better than a guess among all classes, a fallback is chosen if there is one.
 
-    Histograms: a held-out query leaves with its cell, all public rows nearest to it; a candidate scores the noisy count
-    of the class that it predicts, averaged over the rows of the cell, and its agreement is the sum of scores divided by
-    the sum of all held-out counts. Labels: a candidate scores where it predicts the held-out label.
+    Histograms: a query is held out with its cell, all public rows nearest to it. A candidate's score is the noisy count
+    of the class that it predicts, averaged over the rows of the cell; its agreement is the sum of scores divided by the
+    sum of all held-out counts. Labels: the score is 1 if it predicts the held-out label, else 0.
     Guarantee: a function of public rows and released answers, so it costs no privacy of its own. Deterministic
     under `seed` and the candidates' own.
     Errors: `InvalidInput` where no candidate can learn from what was released.
     """
-    # A network that was named is not trained several times over.
-    alone = len(candidates) == 1
+    # A single network is not cross-validated: it would be trained several times.
+    single = len(candidates) == 1
     parts = (
-        [] if alone and candidates[0].takes_rows else _parts(len(released.queries), folds=folds, tried=tried, seed=seed)
+        []
+        if single and candidates[0].takes_rows
+        else _split_queries(len(released.queries), folds=folds, tried=tried, seed=seed)
     )
     cells = None if released.sigma2 is None else _cells(features, released.queries, seed=seed)
     if cells is None:
-        own = np.full(len(features), -1)
-        own[released.queries] = np.arange(len(released.queries))
+        cell_index = np.full(len(features), -1)
+        cell_index[released.queries] = np.arange(len(released.queries))
     else:
-        own = cells.own
-    trials = _tried(candidates, X, features, released, parts, cells)
-    said, refused, agreement = trials.said, trials.refused, dict[str, float]()
-    if refused is not None and not alone and not isinstance(refused, InvalidInput):
-        raise refused
-    for name, counted in said.items():
+        cell_index = cells.cell_index
+    results = _cross_validated(candidates, X, features, released, parts, cells)
+    predicted, refusal, agreement = results.predicted, results.refusal, dict[str, float]()
+    if refusal is not None and not single and not isinstance(refusal, InvalidInput):
+        raise refusal
+    for name, predictions in predicted.items():
         total = sum(float(released.counts[part].sum()) for part in parts)
-        agreement[name] = _score(released, parts, counted) / total if total > 0 else 0.0
-    if alone and refused is not None:
-        # Too little to hold out a part of it; it may be enough to learn from.
+        agreement[name] = _score(released, parts, predictions) / total if total > 0 else 0.0
+    if single and refusal is not None:
+        # The answers are too few to hold some out, but may be enough to fit the student.
         parts, agreement = [], {candidates[0].name: 0.0}
     if not agreement:
-        assert refused is not None
-        raise refused
-    able = [candidate for candidate in candidates if candidate.name in agreement]
+        assert refusal is not None
+        raise refusal
+    usable = [candidate for candidate in candidates if candidate.name in agreement]
     best = max(agreement, key=lambda name: agreement[name])
-    chosen = able[0]
+    chosen = usable[0]
     if parts:
         chosen = next(
             candidate
-            for candidate in able
-            if agreement[candidate.name] >= agreement[best] - _apart(released, parts, said[best], said[candidate.name])
+            for candidate in usable
+            if agreement[candidate.name]
+            >= agreement[best] - _noise_margin(released, parts, predicted[best], predicted[candidate.name])
         )
     if parts and agreement[best] < 1 / released.counts.shape[1]:
-        chosen = next((candidate for candidate in able if candidate.fallback), chosen)
-    done, rows = trials.first if chosen is candidates[0] else None, X if chosen.takes_rows else features
-    student = taught(chosen, chosen.student, rows, released) if done is None else done.get()
-    held = _held(released, parts, said[chosen.name], len(candidates)) if parts else None
-    likely = trials.beliefs.get(chosen.name) if parts else None
+        chosen = next((candidate for candidate in usable if candidate.fallback), chosen)
+    fitted_first, inputs = results.first if chosen is candidates[0] else None, X if chosen.takes_rows else features
+    student = fit_candidate(chosen, chosen.student, inputs, released) if fitted_first is None else fitted_first.get()
+    out_of_fold = _out_of_fold(released, parts, predicted[chosen.name], len(candidates)) if parts else None
+    proba = results.proba.get(chosen.name) if parts else None
     return Selection(
         chosen=chosen,
         student=student,
-        agreement=agreement if parts and not alone else {},
-        held=held,
-        likely=likely,
-        own=own,
+        agreement=agreement if parts and not single else {},
+        out_of_fold=out_of_fold,
+        proba=proba,
+        cell_index=cell_index,
         cells=cells,
-        by_class=_by_class(held, cells, likely),
+        all_cells=_all_cells(out_of_fold, cells, proba),
         released=released if parts else None,
     )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Trials:
-    """What candidates said where they were held out.
+class _FoldResults:
+    """Out-of-fold predictions of all candidates.
 
-    said: of each candidate and each part, as `_counted` gives it. beliefs: probabilities, (rows, classes), NaN of rows
-    that were not held out, of each candidate that has any. refused: the last refusal of a candidate that cannot learn.
-    first: the first candidate, taught meanwhile on everything, since it is nearly always the one that is kept.
+    predicted: for each candidate and part, a result of `_counts_by_class`. proba: probabilities of each candidate that
+    has any, (rows, classes), NaN for rows that were not held out. refusal: the last error of a candidate that cannot
+    learn. first: the first candidate, fitted on everything in the meantime, since it is nearly always the chosen one.
     """
 
-    said: dict[str, list[IntArray]]
-    beliefs: dict[str, FloatArray]
-    refused: ValueError | None
+    predicted: dict[str, list[IntArray]]
+    proba: dict[str, FloatArray]
+    refusal: ValueError | None
     first: AsyncResult[Any] | None = None
 
 
-def _tried(
+def _cross_validated(
     candidates: Sequence[Candidate],
     X: Any,
     features: NDArray[np.float32],
     released: Released,
     parts: list[IntArray],
     cells: Cells | None,
-) -> _Trials:
-    """Every candidate, taught without one part after the other; after `RACED` parts, the first leaves others behind."""
-    said: dict[str, list[IntArray]] = {candidate.name: [] for candidate in candidates}
+) -> _FoldResults:
+    """Return out-of-fold predictions; weak candidates are eliminated after `FIRST_PARTS` parts."""
+    predicted: dict[str, list[IntArray]] = {candidate.name: [] for candidate in candidates}
     shape = len(features), released.counts.shape[1]
-    beliefs = {candidate.name: np.full(shape, np.nan) for candidate in candidates}
-    refused: ValueError | None = None
+    proba_by_name = {candidate.name: np.full(shape, np.nan) for candidate in candidates}
+    refusal: ValueError | None = None
 
-    def outcome(asked: tuple[Candidate, _HeldOutPart]) -> IntArray | ValueError:
-        candidate, held = asked
+    def run_job(jobs: tuple[Candidate, _HeldOutPart]) -> IntArray | ValueError:
+        candidate, out_of_fold = jobs
         try:
-            with _quietly(candidate):
-                return held.said_by(candidate, X if candidate.takes_rows else features, beliefs)
+            with _without_warnings(candidate):
+                return out_of_fold.predictions_of(candidate, X if candidate.takes_rows else features, proba_by_name)
         except ValueError as error:
             return error
 
-    # A mean is tried after those that it is made of.
+    # A mean needs the probabilities of its members.
     running = sorted(candidates, key=lambda candidate: bool(candidate.mean_of))
     fits, done = len(candidates) * len(parts), 0
-    with working("Trying students", fits) as report, _at_the_same_time(candidates) as threads:
-        of_first = candidates[0], candidates[0].student, features, released
-        first = None if threads is None else threads.apply_async(taught, of_first)
-        for raced, some in enumerate((parts[:RACED], parts[RACED:])):
-            if raced and some:
-                running = _ahead(running, candidates, released, parts, said)
-            held = [_HeldOutPart.of(part, released, features, cells) for part in some]
-            asked = [(candidate, part) for part in held for candidate in running]
-            outcomes = (map if threads is None else threads.imap)(outcome, [one for one in asked if not one[0].mean_of])
-            for one in asked:
-                candidate, done = one[0], done + 1
-                result = outcome(one) if candidate.mean_of else next(outcomes)
+    with working("Trying students", fits) as report, _thread_pool(candidates) as threads:
+        arguments = candidates[0], candidates[0].student, features, released
+        first_fit = None if threads is None else threads.apply_async(fit_candidate, arguments)
+        for stage, stage_parts in enumerate((parts[:FIRST_PARTS], parts[FIRST_PARTS:])):
+            if stage and stage_parts:
+                running = _not_eliminated(running, candidates, released, parts, predicted)
+            out_of_fold = [_HeldOutPart.of(part, released, features, cells) for part in stage_parts]
+            jobs = [(candidate, part) for part in out_of_fold for candidate in running]
+            outcomes = (map if threads is None else threads.imap)(run_job, [job for job in jobs if not job[0].mean_of])
+            for job in jobs:
+                candidate, done = job[0], done + 1
+                result = run_job(job) if candidate.mean_of else next(outcomes)
                 report(done, fits)
                 if candidate not in running:
                     continue
                 if not isinstance(result, ValueError):
-                    said[candidate.name].append(result)
+                    predicted[candidate.name].append(result)
                     continue
-                refused = result
+                refusal = result
                 if not isinstance(result, InvalidInput):
-                    return _Trials(said={}, beliefs={}, refused=refused)
+                    return _FoldResults(predicted={}, proba={}, refusal=refusal)
                 running.remove(candidate)
-                del said[candidate.name]
-        if first is not None:
-            first.wait()
+                del predicted[candidate.name]
+        if first_fit is not None:
+            first_fit.wait()
         report(fits, fits)
     finished = {candidate.name for candidate in running}
-    return _Trials(
-        said={candidate.name: said[candidate.name] for candidate in candidates if candidate.name in finished},
-        beliefs={name: likely for name, likely in beliefs.items() if np.isfinite(likely).any()},
-        refused=refused,
-        first=first,
+    return _FoldResults(
+        predicted={candidate.name: predicted[candidate.name] for candidate in candidates if candidate.name in finished},
+        proba={name: proba for name, proba in proba_by_name.items() if np.isfinite(proba).any()},
+        refusal=refusal,
+        first=first_fit,
     )
 
 
 @contextmanager
-def _at_the_same_time(candidates: Sequence[Candidate]) -> Generator[ThreadPool | None]:
-    """Threads in which candidates are taught; None if one is taught after the other."""
-    # Networks take all cores and share their random numbers, and a student that was named may share anything. Threads
-    # reset each other's filters of warnings, of which scikit-learn's forests warn, and those of the caller's threads.
+def _thread_pool(candidates: Sequence[Candidate]) -> Generator[ThreadPool | None]:
+    """Yield threads in which to fit candidates; None if they are fitted one after the other."""
+    # Networks use all cores and share random numbers, and a user's own student may share anything. Threads reset the
+    # warning filters of each other and of the caller's threads, which scikit-learn's forests report.
     shared = len(candidates) == 1 or any(candidate.takes_rows for candidate in candidates)
     if shared or threading.current_thread() is not threading.main_thread():
         yield None
@@ -286,202 +289,208 @@ def _at_the_same_time(candidates: Sequence[Candidate]) -> Generator[ThreadPool |
         yield threads
 
 
-def _ahead(
+def _not_eliminated(
     running: list[Candidate],
     candidates: Sequence[Candidate],
     released: Released,
     parts: list[IntArray],
-    said: dict[str, list[IntArray]],
+    predicted: dict[str, list[IntArray]],
 ) -> list[Candidate]:
-    """Those of `running` that may still be kept: the first of all candidates, those not behind it, and a fallback."""
-    scores = {candidate.name: _score(released, parts[:RACED], said[candidate.name]) for candidate in running}
+    """Return the candidates that may still be chosen: the first, those that score no lower, and a fallback."""
+    scores = {candidate.name: _score(released, parts[:FIRST_PARTS], predicted[candidate.name]) for candidate in running}
     first = next((candidate.name for candidate in candidates if candidate.name in scores), "")
-    kept = {each.name for each in running if each.name == first or each.fallback or scores[each.name] >= scores[first]}
-    kept |= {name for each in running if each.name in kept for name in each.mean_of}
-    return [each for each in running if each.name in kept]
+    kept = {
+        candidate.name
+        for candidate in running
+        if candidate.name == first or candidate.fallback or scores[candidate.name] >= scores[first]
+    }
+    kept |= {name for candidate in running if candidate.name in kept for name in candidate.mean_of}
+    return [candidate for candidate in running if candidate.name in kept]
 
 
-def _score(released: Released, parts: list[IntArray], said: list[IntArray]) -> float:
-    """The held-out counts of the classes that were said."""
-    return sum(float((released.counts[part] * _shares(of)).sum()) for part, of in zip(parts, said, strict=True))
+def _score(released: Released, parts: list[IntArray], predicted: list[IntArray]) -> float:
+    """Return the sum of the held-out counts of the predicted classes."""
+    return sum(
+        float((released.counts[part] * _predicted_shares(of)).sum()) for part, of in zip(parts, predicted, strict=True)
+    )
 
 
-def _held(released: Released, parts: list[IntArray], said: list[IntArray], students: int) -> HeldOut:
-    together = np.concatenate(parts)
-    order = np.argsort(together)
-    together, counted = together[order], np.concatenate(said, axis=1)[:, order]
+def _out_of_fold(released: Released, parts: list[IntArray], predicted: list[IntArray], students: int) -> HeldOut:
+    queries = np.concatenate(parts)
+    order = np.argsort(queries)
+    queries, predictions = queries[order], np.concatenate(predicted, axis=1)[:, order]
     return HeldOut(
-        counts=released.counts[together],
-        said=counted[:2],
-        # Of all that was released: in what is left of even classes, another one leads than in what was held out.
+        counts=released.counts[queries],
+        predicted=predictions[:2],
+        # From all answers: without one part of balanced classes, a class that is rarer in that part would lead.
         frequent=int(released.counts.sum(axis=0).argmax()),
-        complete=len(together) == len(released.queries),
-        of_queries=counted[2] if len(counted) > 2 else None,
+        complete=len(queries) == len(released.queries),
+        query_predictions=predictions[2] if len(predictions) > 2 else None,
         students=students,
     )
 
 
-def _by_class(held: HeldOut | None, cells: Cells | None, likely: FloatArray | None) -> HeldOut | None:
-    """All cells that were held out, with what students believe there; None unless these are all that there are."""
-    if held is None or cells is None or not held.complete:
+def _all_cells(out_of_fold: HeldOut | None, cells: Cells | None, proba: FloatArray | None) -> HeldOut | None:
+    """Return held-out predictions with mean probabilities by cell; None unless all cells were held out."""
+    if out_of_fold is None or cells is None or not out_of_fold.complete:
         return None
-    return held if likely is None else replace(held, beliefs=cells.mean(likely))
+    return out_of_fold if proba is None else replace(out_of_fold, mean_proba=cells.mean(proba))
 
 
-def _shares(said: IntArray) -> FloatArray:
-    """The share of each cell's rows that is said to be of each class, both halves together."""
-    both = said[:2].sum(axis=0)
-    return both / both.sum(axis=1, keepdims=True)
+def _predicted_shares(predicted: IntArray) -> FloatArray:
+    """Return the share of each cell's rows for which each class is predicted, (cells, classes)."""
+    total = predicted[:2].sum(axis=0)
+    return total / total.sum(axis=1, keepdims=True)
 
 
-def _apart(released: Released, parts: list[IntArray], best: list[IntArray], other: list[IntArray]) -> float:
-    """What noise alone may tell two candidates apart: two standard errors of counts; of labels, one."""
+def _noise_margin(released: Released, parts: list[IntArray], best: list[IntArray], other: list[IntArray]) -> float:
+    """Return the difference of agreement that noise may cause: two standard errors for counts, one for labels."""
     counts = released.counts[np.concatenate(parts)]
     if released.sigma2 is not None:
         total = float(counts.sum())
         return 2 * released.sigma2 * len(counts) ** 0.5 / total if total > 0 else 0.0
-    # Of equal ones, each query on which one alone is right is a toss of a coin; one more keeps few queries from
-    # looking certain.
-    difference = _shares(np.concatenate(best, axis=1)) - _shares(np.concatenate(other, axis=1))
-    tossed = np.count_nonzero((counts * difference).sum(axis=1))
-    return (tossed + 1) ** 0.5 / len(counts)
+    # If both are equally good, a query on which only one is right favours either with probability 1/2; one more is
+    # counted, so that few queries do not look certain.
+    difference = _predicted_shares(np.concatenate(best, axis=1)) - _predicted_shares(np.concatenate(other, axis=1))
+    decisive = np.count_nonzero((counts * difference).sum(axis=1))
+    return (decisive + 1) ** 0.5 / len(counts)
 
 
-def _parts(queries: int, *, folds: int, tried: int | None, seed: int) -> list[IntArray]:
+def _split_queries(queries: int, *, folds: int, tried: int | None, seed: int) -> list[IntArray]:
     folds = min(folds, queries)
     order = np.random.default_rng([seed, queries]).permutation(queries)
-    # One query alone cannot be held out from itself.
     return [order[number::folds] for number in range(folds)][:tried] if folds > 1 else []
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cells:
-    """The cell of every public row, and in which of two random halves of the cell the row is; queries are in the first.
+    """For each public row its cell, its random half of the cell, 0 or 1, and whether it is the query of the cell.
 
-    query: whether a row is the query of its cell.
+    Queries are in half 0.
     """
 
-    own: IntArray
+    cell_index: IntArray
     half: IntArray
     query: NDArray[np.bool_]
 
     def counted(self, labels: IntArray, classes: int, *, rows: Any = slice(None)) -> IntArray:
-        """Rows by label, (3, cells, classes): in each half of a cell and, third, the query. rows: those of `labels`."""
-        own, query = self.own[rows], self.query[rows]
-        found = np.zeros((3, int(self.own.max()) + 1, classes), np.int64)
-        np.add.at(found, (self.half[rows], own, labels), 1)
-        found[2, own[query], labels[query]] = 1
-        return found
+        """Count rows by label, (3, cells, classes): in both halves of a cell, then its query. rows: of `labels`."""
+        cell_index, query = self.cell_index[rows], self.query[rows]
+        counts = np.zeros((3, int(self.cell_index.max()) + 1, classes), np.int64)
+        np.add.at(counts, (self.half[rows], cell_index, labels), 1)
+        counts[2, cell_index[query], labels[query]] = 1
+        return counts
 
     def mean(self, values: FloatArray) -> FloatArray:
-        """The mean of values of rows, (rows, columns), in each cell, (cells, columns)."""
-        totals = np.zeros((int(self.own.max()) + 1, values.shape[1]))
-        np.add.at(totals, self.own, values)
-        return totals / np.bincount(self.own)[:, None]
+        """Return means by cell, (cells, columns), of values of rows, (rows, columns)."""
+        totals = np.zeros((int(self.cell_index.max()) + 1, values.shape[1]))
+        np.add.at(totals, self.cell_index, values)
+        return totals / np.bincount(self.cell_index)[:, None]
 
 
 def _cells(features: NDArray[np.float32], queries: IntArray, *, seed: int) -> Cells:
-    # A tie may put a representative into another cell: it learns or is held out as its query is.
-    own = cell_by_query(features, queries)
-    order = np.random.default_rng([seed, len(own)]).permutation(len(own))
-    order = order[np.argsort(own[order], kind="stable")]
-    first = np.searchsorted(own[order], own[order])
-    half = np.empty(len(own), np.int64)
-    half[order] = (np.arange(len(own)) - first) % 2
+    cell_index = cell_by_query(features, queries)
+    order = np.random.default_rng([seed, len(cell_index)]).permutation(len(cell_index))
+    order = order[np.argsort(cell_index[order], kind="stable")]
+    first = np.searchsorted(cell_index[order], cell_index[order])
+    half = np.empty(len(cell_index), np.int64)
+    half[order] = (np.arange(len(cell_index)) - first) % 2
     half[queries] = 0
-    query = np.zeros(len(own), bool)
+    query = np.zeros(len(cell_index), bool)
     query[queries] = True
-    return Cells(own=own, half=half, query=query)
+    return Cells(cell_index=cell_index, half=half, query=query)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _HeldOutPart:
-    """Queries that are held out, `part`, and what is left to learn from.
+    """A split for cross-validation: the held-out queries `part`, and the `remaining` training data.
 
-    kept: the public rows that are left; None: all of them, where labels were released. hidden: the rows to be asked
-    about: those of the cells of `part`, of labels the queries themselves.
+    train: public rows to learn from; None, with labels: all of them. test: public rows to predict: those of the cells
+    of `part`, with labels the queries themselves.
     """
 
     part: IntArray
     released: Released
-    left: Released
-    kept: IntArray | None
-    hidden: IntArray
+    remaining: Released
+    train: IntArray | None
+    test: IntArray
     cells: Cells | None
 
     @classmethod
     def of(cls, part: IntArray, released: Released, features: NDArray[np.float32], cells: Cells | None) -> _HeldOutPart:
-        rest = np.setdiff1d(np.arange(len(released.queries)), part)
-        queries, kept, hidden = released.queries[rest], None, released.queries[part]
+        others = np.setdiff1d(np.arange(len(released.queries)), part)
+        queries, train, test = released.queries[others], None, released.queries[part]
         if cells is not None:
-            away = np.isin(cells.own, part)
-            kept, hidden = np.flatnonzero(~away), np.flatnonzero(away)
-            queries = np.searchsorted(kept, queries)
-        pool = None if kept is None else (features, kept)
-        left = replace(released, queries=queries, counts=released.counts[rest], pool=pool)
-        return cls(part=part, released=released, left=left, kept=kept, hidden=hidden, cells=cells)
+            in_part = np.isin(cells.cell_index, part)
+            train, test = np.flatnonzero(~in_part), np.flatnonzero(in_part)
+            queries = np.searchsorted(train, queries)
+        pool = None if train is None else (features, train)
+        remaining = replace(released, queries=queries, counts=released.counts[others], pool=pool)
+        return cls(part=part, released=released, remaining=remaining, train=train, test=test, cells=cells)
 
-    def said_by(self, candidate: Candidate, rows: Any, beliefs: dict[str, FloatArray]) -> IntArray:
-        """For each query held out: its public rows, by half, that the candidate says are of each class.
+    def predictions_of(self, candidate: Candidate, rows: Any, proba_by_name: dict[str, FloatArray]) -> IntArray:
+        """Fit the candidate and return its predictions for `part`, as `_counts_by_class` counts them.
 
-        beliefs: receives its probabilities, (rows, classes), and holds those of others.
+        proba_by_name: probabilities of all candidates, (rows, classes); this candidate's are written into it.
         """
-        likely = beliefs[candidate.name]
+        proba = proba_by_name[candidate.name]
         if candidate.mean_of:
-            likely[self.hidden] = np.mean([beliefs[name][self.hidden] for name in candidate.mean_of], axis=0)
-            return self._counted(likely[self.hidden].argmax(axis=1))
+            proba[self.test] = np.mean([proba_by_name[name][self.test] for name in candidate.mean_of], axis=0)
+            return self._counts_by_class(proba[self.test].argmax(axis=1))
         student = candidate.student if candidate.tried is None else candidate.tried
-        learned = taught(candidate, student, rows if self.kept is None else take_rows(rows, self.kept), self.left)
-        asked = take_rows(rows, self.hidden)
-        if hasattr(learned, "predict_proba"):
-            likely[self.hidden] = 0.0
-            likely[np.ix_(self.hidden, np.asarray(learned.classes_, np.int64))] = learned.predict_proba(asked)
-        return self._counted(np.asarray(learned.predict(asked), np.int64))
+        fitted = fit_candidate(
+            candidate, student, rows if self.train is None else take_rows(rows, self.train), self.remaining
+        )
+        inputs = take_rows(rows, self.test)
+        if hasattr(fitted, "predict_proba"):
+            proba[self.test] = 0.0
+            proba[np.ix_(self.test, np.asarray(fitted.classes_, np.int64))] = fitted.predict_proba(inputs)
+        return self._counts_by_class(np.asarray(fitted.predict(inputs), np.int64))
 
-    def _counted(self, predicted: IntArray) -> IntArray:
-        """(halves, queries, classes): rows by predicted class; of cells in both halves and, third, of their queries."""
+    def _counts_by_class(self, predicted: IntArray) -> IntArray:
+        """Count rows by predicted class, (halves, queries, classes); with cells, third, the queries themselves."""
         if self.cells is not None:
             classes = self.released.counts.shape[1]
-            return self.cells.counted(predicted, classes, rows=self.hidden)[:, self.part]
-        found = np.zeros((2, *self.released.counts.shape), np.int64)
-        found[0, self.part, predicted] = 1
-        return found[:, self.part]
+            return self.cells.counted(predicted, classes, rows=self.test)[:, self.part]
+        counts = np.zeros((2, *self.released.counts.shape), np.int64)
+        counts[0, self.part, predicted] = 1
+        return counts[:, self.part]
 
 
 @contextmanager
 def warned_after() -> Generator[None]:
-    """Warnings of threads, each once when the threads are done; those of students that stop early are left out."""
-    given, show, over = dict[tuple[str, str], Any](), warnings.showwarning, False
+    """Show warnings of threads once each, when the threads are done; convergence warnings are left out."""
+    shown, show, finished = dict[tuple[str, str], Any](), warnings.showwarning, False
 
-    def keep(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any) -> None:
-        if over:
-            # Threads restore what they saw when they began: a fit that was interrupted, this function.
-            show(message, category, filename, lineno, *more)
+    def keep(message: Warning | str, category: type[Warning], filename: str, lineno: int, *others: Any) -> None:
+        if finished:
+            # An interrupted fit restores the function that it saw at its start, which is this one.
+            show(message, category, filename, lineno, *others)
         # Threads reset each other's filters.
         elif not issubclass(category, ConvergenceWarning):
-            given[category.__name__, str(message)] = message, category, filename, lineno
+            shown[category.__name__, str(message)] = message, category, filename, lineno
 
     try:
         with warnings.catch_warnings():
             warnings.showwarning = keep
             yield
     finally:
-        over = True
-    for one in given.values():
-        warnings.warn_explicit(*one)
+        finished = True
+    for warning in shown.values():
+        warnings.warn_explicit(*warning)
 
 
 @contextmanager
-def _quietly(candidate: Candidate) -> Generator[None]:
-    """On one thread and without warnings of students that stop early: they are judged by what they have learned."""
-    # Products of small matrices, trees and kernels are quick here; threads that wait for each other are not.
+def _without_warnings(candidate: Candidate) -> Generator[None]:
+    """Use one thread and hide convergence warnings: students are compared by their predictions."""
+    # Small matrix products, trees and kernels are faster on one thread than on several that wait for each other.
     threads = nullcontext() if candidate.takes_rows else on_one_thread(api=None)
     with threads, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield
 
 
-def taught(candidate: Candidate, student: Any, rows: Any, released: Released) -> Any:
-    """A copy of `student`, the candidate's own or a quicker one, that has learned what was released."""
-    with _quietly(candidate):
+def fit_candidate(candidate: Candidate, student: Any, rows: Any, released: Released) -> Any:
+    """Return a copy of `student`, the candidate's or a quicker one, fitted on what was released."""
+    with _without_warnings(candidate):
         return released.fit_student(clone(student), rows)

@@ -34,7 +34,7 @@ def behind_default(learning: Learning, released: Released, selection: Selection)
     every class counts the same where that is the objective, or by how many ranks it misses them. Networks are not
     compared: the default one takes minutes.
     """
-    tested, auto = selection.held or selection.by_class, replace(learning, student=AUTO)
+    tested, auto = selection.out_of_fold or selection.all_cells, replace(learning, student=AUTO)
     if is_auto(learning.student) or learning.sees_images or released.sigma2 is None or tested is None:
         return ""
     candidates = auto.candidates(
@@ -48,7 +48,7 @@ def behind_default(learning: Learning, released: Released, selection: Selection)
     with in_phase(_COMPARED):
         other = select(tried, learning.X_public, learning.view.public, released, seed=learning.seed)
     other = calibrated(other, released, auto)
-    compared = other.held or other.by_class
+    compared = other.out_of_fold or other.all_cells
     if compared is None or not tested.counts.sum() > 0:
         return ""
     weights = [_weights(one.shares, released, tested.counts, learning.objective) for one in (tested, compared)]
@@ -89,11 +89,11 @@ def behind_labels(learning: Learning, released: Released, votes: FloatArray, sel
     weights without the counts of the cells on which it is judged. What is compared is by how much the squared errors of
     probabilities are below those of the rate of each label.
     """
-    likely, sigma2 = selection.likely, released.sigma2
+    likely, sigma2 = selection.proba, released.sigma2
     total = votes.sum(axis=(0, 2))
     if likely is None or selection.cells is None or sigma2 is None or not (total > 0).all():
         return ""
-    public, own, default = learning.view.public, selection.cells.own, np.zeros_like(likely)
+    public, own, default = learning.view.public, selection.cells.cell_index, np.zeros_like(likely)
     order = np.random.default_rng([learning.seed, len(votes)]).permutation(len(votes))
     for part in np.array_split(order, _PARTS):
         rest, left_out = np.setdiff1d(order, part), np.isin(own, part)
@@ -128,10 +128,10 @@ def behind_sums(learning: Learning, released: Released, selection: Selection) ->
     ridge = Candidate(name=SUMS, student=_RidgeOfVotes(learned))
     with in_phase(_COMPARED):
         other = select([ridge], learning.X_public, learning.view.public, released, folds=2, seed=learning.seed)
-    if other.likely is None:
+    if other.proba is None:
         return ""
     judge = _Judge.of(learning.view.public, replace(released, moments=left), cells)
-    named, default = (2 * beliefs[:, HIGH] - 1 for beliefs in (likely, other.likely))
+    named, default = (2 * beliefs[:, HIGH] - 1 for beliefs in (likely, other.proba))
     ahead, noise = judge.ahead(default, named)
     explained, by_default = (judge.ahead(one, judge.mean)[0] for one in (named, default))
     return _far_behind(selection, ahead, noise, explained=explained, by_default=by_default, target="the quantity")
@@ -152,7 +152,7 @@ def _far_behind(
 
 def beliefs_of(selection: Selection) -> FloatArray | None:
     """The probabilities of classes that a student gives where it was held out; None unless that is everywhere."""
-    likely, student = selection.likely, selection.student
+    likely, student = selection.proba, selection.student
     if likely is None or not np.isfinite(likely).all():
         return None
     if isinstance(student, CalibratedStudent):

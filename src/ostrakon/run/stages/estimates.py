@@ -66,7 +66,7 @@ def judged(
 
     labels: the classes. counted: as of `Task`.
     """
-    warning = selection.behind()
+    warning = selection.compare_with_default()
     behind = (warning,) if warning else ()
     if plan.target == "quantity":
         return (), behind
@@ -95,7 +95,7 @@ def _estimates(
     said: the student's class of every public row. Where that is one class, the student is judged as what always says
     it, not by the students that were taught without some cells. counted: as of `Task`.
     """
-    tested = selection.held
+    tested = selection.out_of_fold
     # A vote of a trained teacher is about one row, not about its cell, and is not a private label.
     if tested is None or plan.trained:
         return ()
@@ -125,7 +125,7 @@ def _recalls(
     counted: bool,
 ) -> tuple[Recall, ...]:
     """Recall by class and balanced accuracy, where noisy counts of enough cells were held out; else nothing."""
-    tested, cells = selection.by_class, selection.cells
+    tested, cells = selection.all_cells, selection.cells
     if tested is None or cells is None or plan.trained or len(tested.counts) < FEWEST_QUERIES:
         return ()
     if len(labels) > MOST_RECALLS or len(np.unique(said)) == 1:
@@ -167,7 +167,7 @@ def _warnings(
         *_hardly_predicted(answers, selection, learning, predicted, labels),
         *_predicted_too_often(answers, selection, learning, predicted, labels),
     )
-    tested = selection.held
+    tested = selection.out_of_fold
     if tested is None:
         return missed
     sigma2 = None if answers.counts is None else _sigma2(answers)

@@ -37,7 +37,9 @@ def fit_quantity(learning: Learning, released: Released) -> Selection:
         return _of_sums(QuantityRidge(), learning, released)
     selection = selected(learning, replace(released, moments=None), classes=2)
     behind = partial(behind_sums, learning, released, selection)
-    return Selection(chosen=selection.chosen, student=ShareStudent(selection.student), agreement={}, behind=behind)
+    return Selection(
+        chosen=selection.chosen, student=ShareStudent(selection.student), agreement={}, compare_with_default=behind
+    )
 
 
 def fit_labels(learning: Learning, plan: Plan, answers: Answers, queries: IntArray) -> Selection:
@@ -54,7 +56,7 @@ def fit_labels(learning: Learning, plan: Plan, answers: Answers, queries: IntArr
     votes = np.stack(votes_on_labels(learning.view.public, released)[::-1], axis=2)
     parts = [replace(released, counts=votes[:, label], moments=None) for label in range(votes.shape[1])]
     selection = _by_label(learning, parts, rates=released_rates(released.moments))
-    return replace(selection, behind=partial(behind_labels, learning, released, votes, selection))
+    return replace(selection, compare_with_default=partial(behind_labels, learning, released, votes, selection))
 
 
 def _of_sums(student: QuantityRidge | LabelRidge, learning: Learning, released: Released) -> Selection:
@@ -94,7 +96,7 @@ def _by_label(learning: Learning, parts: Sequence[Released], *, rates: FloatArra
     student = StudentByLabel([selection.student for selection in selections], np.full(len(parts), _HALF), rates)
     if rates is not None:
         student.thresholds = thresholds_of(student.predict_proba(learning.rows(chosen)), rates)
-    return Selection(chosen=chosen, student=student, agreement={}, likely=likely, cells=selections[0].cells)
+    return Selection(chosen=chosen, student=student, agreement={}, proba=likely, cells=selections[0].cells)
 
 
 def _of_label(learning: Learning, released: Released) -> Selection:

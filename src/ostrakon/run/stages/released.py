@@ -52,14 +52,14 @@ def _sets_of(
     plan: Plan, selection: Selection, learning: Learning, *, unit: Unit, protects: Protects, counted: bool
 ) -> PredictionSets | None:
     """Sets of labels of the chosen student; None if nothing was held out, too few cells, or teachers were trained."""
-    released, likely, own = selection.released, selection.likely, selection.own
-    if released is None or likely is None or own is None or len(released.counts) < FEWEST_QUERIES:
+    released, likely, index = selection.released, selection.proba, selection.cell_index
+    if released is None or likely is None or index is None or len(released.counts) < FEWEST_QUERIES:
         return None
     if plan.trained or released.sigma2 is None:
         return None
     student = selection.student
     votes, of = counted_in_words(plan, unit=unit, protects=protects, counted=counted)
-    rows = np.flatnonzero(np.isfinite(likely).all(axis=1) & (own >= 0))
+    rows = np.flatnonzero(np.isfinite(likely).all(axis=1) & (index >= 0))
     said = likely[rows]
     labels = said.argmax(axis=1)
     known = np.asarray(student.classes_, np.int64)
@@ -67,7 +67,9 @@ def _sets_of(
         calibrated = np.zeros_like(said)
         calibrated[:, known] = tempered(said[:, known], student.temperature, student.offsets)
         said, labels = calibrated, known[student.decided(calibrated[:, known])]
-    untaught = UntaughtRows(likely=said, labels=labels, own=own[rows], counts=released.counts, sigma2=released.sigma2)
+    untaught = UntaughtRows(
+        proba=said, labels=labels, cell_index=index[rows], counts=released.counts, sigma2=released.sigma2
+    )
     thresholds = thresholds_of(untaught, votes=votes)
     public = learning.rows(selection.chosen)
     public = take_rows(public, np.unique(np.linspace(0, row_count(public) - 1, _SIZED).astype(np.int64)))

@@ -51,7 +51,7 @@ def calibrated(selection: Selection, released: Released, learning: Learning) -> 
     class is to count the same, or probabilities matter, they also agree with the shares of the classes. What was held
     out then has the labels that follow from the probabilities there.
     """
-    student, likely, own = selection.student, selection.likely, selection.own
+    student, likely, own = selection.student, selection.proba, selection.cell_index
     if not hasattr(student, "predict_proba"):
         return selection
     # Released labels are those of most teachers, and often of clear rows alone: they do not show how often the class of
@@ -72,17 +72,17 @@ def calibrated(selection: Selection, released: Released, learning: Learning) -> 
     with_other = CalibratedStudent(student, temperature, offsets, weights, ordered=ordered)
     if weights is None and not ordered:
         return replace(selection, student=with_other)
-    return replace(selection, student=with_other, held=None, by_class=_decided(selection, with_other))
+    return replace(selection, student=with_other, out_of_fold=None, all_cells=_decided(selection, with_other))
 
 
 def _decided(selection: Selection, student: CalibratedStudent) -> HeldOut | None:
     """What was held out with the labels that `student` gives to the probabilities there; None where rows lack them."""
-    tested, likely, cells = selection.by_class, selection.likely, selection.cells
+    tested, likely, cells = selection.all_cells, selection.proba, selection.cells
     if tested is None or likely is None or cells is None or len(student.offsets) != likely.shape[1]:
         return None
     likely = tempered(likely, student.temperature, student.offsets)
     counted = cells.counted(student.decided(likely), likely.shape[1])
-    return replace(tested, said=counted[:2], of_queries=counted[2], beliefs=cells.mean(likely))
+    return replace(tested, predicted=counted[:2], query_predictions=counted[2], mean_proba=cells.mean(likely))
 
 
 def released_counts(

@@ -81,7 +81,7 @@ def fit_student(
         one_vote = np.eye(plan.classes)[answers.taught[answered]]
         released = Released(queries=queries[answered], counts=one_vote)
     selection = selected(learning, released, classes=plan.classes)
-    return replace(selection, behind=partial(behind_default, learning, released, selection))
+    return replace(selection, compare_with_default=partial(behind_default, learning, released, selection))
 
 
 def _additive(learning: Learning, plan: Plan, answers: Answers, queries: IntArray, features: CellFeatures) -> Selection:
