@@ -147,11 +147,8 @@ def select(
     """
     # A single network is not cross-validated: it would be trained several times.
     single = len(candidates) == 1
-    parts = (
-        []
-        if single and candidates[0].takes_rows
-        else _split_queries(len(released.queries), folds=folds, tried=tried, seed=seed)
-    )
+    count = 0 if single and candidates[0].takes_rows else len(released.queries)
+    parts = _split_queries(count, folds=folds, tried=tried, seed=seed)
     cells = None if released.sigma2 is None else _cells(features, released.queries, seed=seed)
     if cells is None:
         cell_index = np.full(len(features), -1)
