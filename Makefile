@@ -4,17 +4,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test slow quick coverage check docs release-check lock clean
+.PHONY: demo test slow quick coverage check types lint doctests docs release-check lock clean
 
 demo: $(VENV)/installed
 	$(BIN)/ostrakon demo
 
+# A file of tests is one process's; `make test SELECT=` runs all tests.
+SELECT := not slow
+TESTS = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m
+
 test: $(VENV)/test-installed
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
+	$(TESTS) "$(SELECT)"
 
 # The rest: enumerations of many classes, whole audits, killed runs, releases in other processes.
 slow: $(VENV)/test-installed
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
+	$(TESTS) slow
 
 # Which lines the quick tests reach, by module.
 coverage: $(VENV)/test-installed
@@ -28,11 +32,17 @@ QUICK := tests/test_votes.py tests/test_noise.py tests/test_validation.py tests/
 quick: $(VENV)/test-installed
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow" $(QUICK)
 
-check: $(VENV)/dev-installed
+check: types lint doctests
+
+types: $(VENV)/dev-installed
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+lint: $(VENV)/dev-installed
 	$(BIN)/ruff check src tests benchmarks examples docs tools
 	$(BIN)/ruff format --check src tests benchmarks examples docs tools
-	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
+
+doctests: $(VENV)/dev-installed
 	$(BIN)/python -m pytest -q -p no:cacheprovider --doctest-modules --ignore=src/ostrakon/study/flower.py src/ostrakon
 
 # Wheel and sdist, in clean environments of every Python that this machine has; both, with a list of all packages, in dist/.

@@ -28,7 +28,7 @@ def files(tmp_path):
 
 def train(files, out, *more):
     given = ["--private", files / "private.csv", "--public", files / "public.csv", "--target", "ill"]
-    noise = ["--mechanism", "gnmax(sigma2=10)", "--queries", "40", "--teachers", "60", "--teacher", "logistic"]
+    noise = ["--mechanism", "gnmax(sigma2=10)", "--queries", "12", "--teachers", "16", "--teacher", "logistic"]
     noise += ["--student", "logistic", "--jobs", "1"]
     return ostrakon(
         "train", *map(str, [*given, *noise, "--classes", "no,yes", "--out", files / out, *more]), folder=files

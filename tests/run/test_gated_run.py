@@ -31,12 +31,13 @@ GATED = Options(
     jobs=1,
 )
 SIZES = {"units": 600, "pool": 120, "classes": 3}
+pytestmark = pytest.mark.usefixtures("few_orders")
 AGREED = Votes(np.tile([20, 0, 0], (20, 1)))
 SPLIT = Votes(np.tile([7, 7, 6], (20, 1)))
 
 
 @pytest.fixture(scope="module")
-def plan():
+def plan(few_orders):
     """A gate that is planned once: planning is seconds of search."""
     return make_plan(GATED, **SIZES)
 

@@ -160,6 +160,7 @@ def brightness():
     return lambda rows: np.asarray(rows, np.float64).reshape(len(rows), -1, 3).sum(axis=1)
 
 
+@pytest.mark.usefixtures("small_dictionary")
 @pytest.mark.parametrize(
     "name",
     [

@@ -11,7 +11,8 @@ from ostrakon.mechanisms import ConfidentGNMax, GNMax
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import PublicVotes, Votes
 
-SHAPE = ConfidentGNMax(threshold=40, sigma1=20, sigma2=6)
+SHAPE = ConfidentGNMax(threshold=27, sigma1=13, sigma2=4)
+pytestmark = pytest.mark.usefixtures("few_orders")
 
 
 def agreeing(queries: int, teachers: int) -> PublicVotes:
@@ -21,13 +22,13 @@ def agreeing(queries: int, teachers: int) -> PublicVotes:
 
 @pytest.mark.slow
 def test_within_epsilon_and_quieter_than_the_worst_case() -> None:
-    votes = agreeing(queries=20, teachers=60)
+    votes = agreeing(queries=12, teachers=40)
     gate = choose_guarantee(votes, SHAPE, epsilon=3.0, delta=1e-5)
     assert isinstance(gate, Gate)
     assert gate.certificate().epsilon <= 3
     assert gate.certificate().epsilon > 3 * 0.995
     assert gate.pass_probability(votes) >= 0.95
-    plain = calibrate(SHAPE, epsilon=3.0, delta=1e-5, queries=20, teachers=60, classes=2)
+    plain = calibrate(SHAPE, epsilon=3.0, delta=1e-5, queries=12, teachers=40, classes=2)
     assert isinstance(plain, ConfidentGNMax)
     assert isinstance(gate.mechanism, ConfidentGNMax)
     assert gate.mechanism.sigma2 < 0.85 * plain.sigma2
@@ -35,17 +36,15 @@ def test_within_epsilon_and_quieter_than_the_worst_case() -> None:
 
 @pytest.mark.slow
 def test_the_worst_case_where_votes_disagree() -> None:
-    votes = simulate_votes(
-        np.random.default_rng(3), queries=30, teachers=100, classes=2, plurality=0.6, dispersion=0.05
-    )
-    chosen = choose_guarantee(votes, GNMax(sigma2=15), epsilon=1.0, delta=1e-5)
-    assert chosen == calibrate(GNMax(sigma2=15), epsilon=1.0, delta=1e-5, queries=30, teachers=100, classes=2)
+    votes = simulate_votes(np.random.default_rng(3), queries=8, teachers=30, classes=2, plurality=0.6, dispersion=0.05)
+    chosen = choose_guarantee(votes, GNMax(sigma2=5), epsilon=2.0, delta=1e-5)
+    assert chosen == calibrate(GNMax(sigma2=5), epsilon=2.0, delta=1e-5, queries=8, teachers=30, classes=2)
 
 
 @pytest.mark.slow
 def test_absurd_noise_and_private_votes_are_refused() -> None:
     with pytest.raises(InvalidInput, match="noise below the votes"):
-        calibrate_gate(agreeing(queries=6, teachers=20), SHAPE, epsilon=0.01, delta=1e-5)
+        calibrate_gate(agreeing(queries=3, teachers=8), GNMax(sigma2=3), epsilon=0.01, delta=1e-5)
     with pytest.raises(InvalidInput, match="PublicVotes"):
         calibrate_gate(Votes([[19, 1]]), SHAPE, epsilon=1.5, delta=1e-5)
 

@@ -103,6 +103,7 @@ def test_blocks_change_nothing_and_are_reported(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_orders")
 def test_a_search_of_all_queries_alone_plans_the_same_gate() -> None:
     votes = simulate_votes(np.random.default_rng(9), queries=30, teachers=100, classes=4, plurality=0.9)
     mechanism = ConfidentGNMax(threshold=60, sigma1=40, sigma2=20)
