@@ -85,12 +85,13 @@ def understood_images(
     classes: Sequence[str],
     classes_from: str,
     public_rows: int,
-    protects: Protects = "records",
-    read_by: Quantity | Labels | None = None,
+    protects: Protects,
+    read_by: Quantity | Labels | None,
+    notes: tuple[str, ...],
 ) -> Understood:
     """How images or texts were read. form: one of them in words. read_by: as of `TableTask`."""
     facts = {"Rows": form, "Target": _in_words(classes, classes_from, read_by)}
-    return Understood(facts=facts | _pool(public_rows, protects))
+    return Understood(facts=facts | _pool(public_rows, protects), notes=notes)
 
 
 def _pool(rows: int, protects: Protects) -> dict[str, str]:

@@ -16,7 +16,7 @@ from ostrakon.data.labels import Labels
 from ostrakon.data.quantity import Quantity
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.targets import ReadTarget, require_labels_of
-from ostrakon.run.inputs.task import Task, of_protection, refuse_shared, refuse_unnamed_folders
+from ostrakon.run.inputs.task import Task, refuse_shared, refuse_unnamed_folders
 from ostrakon.statements.statement import Protects
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
@@ -88,7 +88,6 @@ def task_from_images(
     if tested is not None:
         X_test = rows_of(tested)
         y_test = read.test_rows(require_labels_of(tested.labels, f"The test images {tested.path}", read_by))
-    clipped, notes = read.outside(given)
     files = {"private": hidden, "public": None if shown is hidden else shown, "test": tested}
     return Task(
         private=Rows(
@@ -101,15 +100,9 @@ def task_from_images(
         X_public=rows_of(shown),
         X_test=X_test,
         y_test=y_test,
-        classes_from=read.classes_from,
-        outside={} if not clipped else {"target": clipped},
         fingerprints={name: _fingerprint(images) for name, images in files.items() if images is not None},
         source=None if public is None else {"images": digest_of_images(shown), "target": target},
-        rows=_in_words(shown),
-        understood=dataclasses.replace(
-            read.in_words(_in_words(shown), public_rows=len(shown.X), protects=protect), notes=notes
-        ),
-        **{**read.of_task, **of_protection(protect)},
+        **read.of_task(given, _in_words(shown), public_rows=len(shown.X), protects=protect),
     )
 
 

@@ -10,8 +10,8 @@ from ostrakon.data.classes import CLASSES_FROM
 from ostrakon.data.labels import Labels
 from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.data.target import learned_numbers, right_numbers
-from ostrakon.data.understood import Understood, understood_images
-from ostrakon.run.inputs.task import agreed_classes, of_target
+from ostrakon.data.understood import understood_images
+from ostrakon.run.inputs.task import agreed_classes, of_protection, of_target
 from ostrakon.statements.statement import Protects
 from ostrakon.validation import InvalidInput
 
@@ -45,16 +45,6 @@ class ReadTarget:
         names = read_by.names if isinstance(read_by, Labels) else ENDS
         return cls(read_by=read_by, classes=names, classes_from=CLASSES_FROM["user"])
 
-    @property
-    def of_task(self) -> dict[str, Any]:
-        """The fields of a `Task` on its target."""
-        return of_target(self.read_by, self.classes)
-
-    def in_words(self, form: str, *, public_rows: int, protects: Protects) -> Understood:
-        """How images or texts were read (`understood_images`)."""
-        known: Any = {"classes": self.classes, "classes_from": self.classes_from, "protects": protects}
-        return understood_images(form, **known, public_rows=public_rows, read_by=self.read_by)
-
     def private_rows(self, labels: NDArray[Any]) -> NDArray[Any]:
         """See `learned_numbers`."""
         return learned_numbers(labels, self.read_by or self.classes)
@@ -63,13 +53,26 @@ class ReadTarget:
         """See `right_numbers`."""
         return right_numbers(labels, self.read_by or self.classes)
 
-    def outside(self, labels: NDArray[Any]) -> tuple[float, tuple[str, ...]]:
-        """(the share of private values outside the range, a sentence on it for the trusted side, if there are any)."""
-        if not isinstance(self.read_by, Quantity):
-            return 0.0, ()
-        values = self.read_by.numbers(labels)
-        share = float(((values < self.read_by.low) | (values > self.read_by.high)).mean())
-        return share, self.read_by.clipped_in_words(share)
+    def of_task(
+        self, private: NDArray[Any], form: str, *, public_rows: int, protects: Protects, notes: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """The fields of a `Task` on its target and on how it was read. private: labels. form: of rows, in words."""
+        outside = dict[str, float]()
+        if isinstance(self.read_by, Quantity):
+            values = self.read_by.numbers(private)
+            share = float(((values < self.read_by.low) | (values > self.read_by.high)).mean())
+            outside, notes = ({"target": share} if share else {}), (*notes, *self.read_by.clipped_in_words(share))
+        known: Any = {"classes": self.classes, "classes_from": self.classes_from, "read_by": self.read_by}
+        return {
+            "classes_from": self.classes_from,
+            "outside": outside,
+            "rows": form,
+            "understood": understood_images(
+                form, **known, public_rows=public_rows, protects=protects, notes=tuple(notes)
+            ),
+            **of_target(self.read_by, self.classes),
+            **of_protection(protects),
+        }
 
 
 def require_labels_of(labels: Any, what: str, read_by: Quantity | Labels | None) -> Any:

@@ -17,7 +17,7 @@ from ostrakon.data.text_files import SUFFIXES, Texts, read_texts, require_apart
 from ostrakon.export.loader import read_word
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.targets import ReadTarget, require_labels_of
-from ostrakon.run.inputs.task import Task, of_protection, refuse_shared, refuse_unnamed_folders
+from ostrakon.run.inputs.task import Task, refuse_shared, refuse_unnamed_folders
 from ostrakon.statements.statement import Protects
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
@@ -91,28 +91,17 @@ def task_from_texts(
     X_test, y_test = None, None
     if tested is not None:
         X_test, y_test = frame_of(tested), read.test_rows(_labels(tested, "test", read_by))
-    clipped, notes = read.outside(given)
+    files = {name: texts for name, texts in {"private": hidden, **others}.items() if texts is not None}
+    notes = [_left_out(texts) for texts in files.values() if texts.others]
     return Task(
         private=Rows(X=frame_of(hidden), y=read.private_rows(given), protects=protect),
         X_public=X_public,
         X_test=X_test,
         y_test=y_test,
-        classes_from=read.classes_from,
-        outside={} if not clipped else {"target": clipped},
-        fingerprints={
-            name: _fingerprint(texts) for name, texts in {"private": hidden, **others}.items() if texts is not None
-        },
+        fingerprints={name: _fingerprint(texts) for name, texts in files.items()},
         source=None if public is None else {"texts": digest_of_texts(shown)},
-        rows=_FORM,
         kinds={COLUMN: "text"},
-        understood=replace(
-            read.in_words(_FORM, public_rows=len(shown.texts), protects=protect),
-            notes=(
-                *(_left_out(texts) for texts in (hidden, *others.values()) if texts is not None and texts.others),
-                *notes,
-            ),
-        ),
-        **{**read.of_task, **of_protection(protect)},
+        **read.of_task(given, _FORM, public_rows=len(shown.texts), protects=protect, notes=notes),
     )
 
 
