@@ -31,7 +31,7 @@ def account(
     *,
     votes: Annotated[Path, typer.Argument(help="Counts (queries x classes) or predictions (queries x teachers).")],
     mechanism: Annotated[
-        list[str], typer.Option(help="How votes become answers. Several are asked one after another.")
+        list[str], typer.Option(help="How votes become answers. May be repeated: several run in sequence.")
     ] = ["confident-gnmax"],  # noqa: B006
     parameters: dict[str, Any],
     queries: Stages.queries = None,
@@ -39,21 +39,21 @@ def account(
     earlier: Annotated[
         str | None, typer.Option(help="EPSILON,DELTA of an earlier release of the same data, for the same neighbours.")
     ] = None,
-    delta: Annotated[float, typer.Option(help="Of (epsilon, delta)-DP.")] = 1e-5,
-    conversion: Annotated[str, typer.Option(help="From Rényi to epsilon: cks or mironov.")] = "cks",
+    delta: Annotated[float, typer.Option(help="Delta of (epsilon, delta)-DP.")] = 1e-5,
+    conversion: Annotated[str, typer.Option(help="Conversion from Rényi DP to epsilon: cks or mironov.")] = "cks",
     public: Annotated[
-        bool, typer.Option("--public", help="VOTES depend on no private record: plan a gate on them.")
+        bool, typer.Option("--public", help="VOTES do not depend on private records: plan a gate on them.")
     ] = False,
     plurality: Annotated[
-        float | None, typer.Option(help="Plan a gate on simulated votes with this mean share of the winner.")
+        float | None, typer.Option(help="Plan a gate on simulated votes; mean share of votes for the winner.")
     ] = None,
-    dispersion: Annotated[float, typer.Option(help="How much that share differs between queries, 0 to 1.")] = 0.15,
+    dispersion: Annotated[float, typer.Option(help="Variation of that share between queries, 0 to 1.")] = 0.15,
     shape: dict[str, Any],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Price a mechanism on votes: the worst case (a guarantee); and, private, the exact data-dependent cost.
+    """Compute the cost of a mechanism on votes: the worst case (a guarantee) and the exact cost (private).
 
-    VOTES is .npy, .npz, .csv or .parquet. `ostrakon draw` draws the answers and pays for them.
+    VOTES is .npy, .npz, .csv or .parquet. `ostrakon draw` draws the answers and charges a ledger.
     """
     read = functools.partial(read_votes, votes, **shape)
     if conversion not in ("cks", "mironov"):

@@ -16,11 +16,11 @@ from ostrakon.validation import InvalidInput
 
 Run = Annotated[
     Path | None,
-    typer.Option(help="Audit a whole run instead: its folder, or a TOML file of options of `ostrakon train`."),
+    typer.Option(help="Audit a whole run instead: its folder, or a TOML file with options of `ostrakon train`."),
 ]
 Out = Annotated[
     Path | None,
-    typer.Option(help=r"Folder of the audited run, with canaries, of per-record teachers. \[default: RUN-audit]"),
+    typer.Option(help=r"Folder of the repeated run with canaries (per-record teachers). \[default: RUN-audit]"),
 ]
 
 
@@ -29,40 +29,41 @@ Out = Annotated[
 def audit(
     *,
     mechanism: Annotated[
-        str | None, typer.Option(help="The mechanism to audit, or whose law --sampler claims.")
+        str | None, typer.Option(help="Mechanism to audit, or the mechanism that --sampler claims to be.")
     ] = None,
     parameters: dict[str, Any],
     sampler: Annotated[
         str | None,
-        typer.Option(help="Your own mechanism, MODULE:FUNCTION of (votes, rng), one answer per query, -1 for none."),
+        typer.Option(help="Your own function MODULE:FUNCTION of (votes, rng): one answer per query, -1 for none."),
     ] = None,
     claimed: Annotated[
-        float | None, typer.Option(help=r"The epsilon claimed for all queries. \[default: the mechanism's worst case]")
+        float | None, typer.Option(help=r"Claimed epsilon of all queries. \[default: the mechanism's worst case]")
     ] = None,
-    delta: Annotated[float, typer.Option(help="Of (epsilon, delta)-DP.")] = 1e-5,
+    delta: Annotated[float, typer.Option(help="Delta of (epsilon, delta)-DP.")] = 1e-5,
     queries: Annotated[
         int | None,
-        typer.Option(help=r"Queries answered together. \[default: for a claim of about 4; 1 with --claimed]"),
+        typer.Option(help=r"Number of queries per sample. \[default: for a claim of about 4; 1 with --claimed]"),
     ] = None,
-    samples: Annotated[int, typer.Option(help="Runs on each of the two datasets.")] = 30_000,
-    confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.95,
+    samples: Annotated[int, typer.Option(help="Samples on each of the two data sets.")] = 30_000,
+    confidence: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 0.95,
     teachers: Annotated[
         int | None,
-        typer.Option(help=r"Teachers of the neighbouring votes. \[default: enough to exceed the noise]"),
+        typer.Option(help=r"Number of teachers. \[default: enough to exceed the noise]"),
     ] = None,
-    classes: Annotated[int, typer.Option(help="Classes of the neighbouring votes that are tried.")] = 3,
+    classes: Annotated[int, typer.Option(help="Number of classes.")] = 3,
     run: Run = None,
     out: Out = None,
     jobs: Annotated[int, typer.Option(help="Workers of the audited run; -1: one per core.")] = -1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Certify a lower bound on a mechanism's epsilon from its samples on neighbouring votes, beside its claim.
+    """Compute a certified lower bound on a mechanism's epsilon, and compare it with the claim.
 
-    Do its answers follow its law, and does the law keep the claim? With --run, if every record is a teacher: do the
-    run again with canaries, made-up records with random labels, in a copy of its private data, and guess them from the
-    release. Where teachers are trained: poison them all but one, so that one record decides, and aggregate again
-    and again.
-    Exit status 1 if the claim is refuted, 0 if nothing contradicts it. An audit refutes; it never proves.
+    The audit samples answers on neighbouring votes. It compares them with the mechanism's probabilities, and these with
+    the claim.
+    With --run and per-record teachers, it repeats the run on a copy of the private data with canaries (artificial
+    records with random labels), and guesses their labels from the release. With --run and trained teachers, it poisons
+    all teachers but one, so that one record decides, and repeats the aggregation.
+    The exit status is 1 if the claim is refuted, otherwise 0. An audit can refute a claim, but never prove it.
     """
     if run is not None:
         excluded = {"mechanism": mechanism, "sampler": sampler, "claimed": claimed}

@@ -37,22 +37,22 @@ def compare(
         ),
     ] = None,
     at: Annotated[
-        str, typer.Option(help="Which epsilon is equal: worst-case, data-dependent or gated.")
+        str, typer.Option(help="Kind of epsilon to equalize: worst-case, data-dependent or gated.")
     ] = "worst-case",
-    epsilon: Annotated[float, typer.Option(help="The epsilon that all mechanisms get.")] = 2.0,
-    delta: Annotated[float, typer.Option(help="Of (epsilon, delta)-DP.")] = 1e-5,
+    epsilon: Annotated[float, typer.Option(help="Epsilon of all mechanisms.")] = 2.0,
+    delta: Annotated[float, typer.Option(help="Delta of (epsilon, delta)-DP.")] = 1e-5,
     queries: Annotated[int | None, typer.Option(help=r"Only the first N queries. \[default: all]")] = None,
     ordered: Annotated[
-        bool, typer.Option("--ordered", help="The classes have an order, from low to high: rank errors decide.")
+        bool, typer.Option("--ordered", help="The classes are ordered from low to high: compare rank errors.")
     ] = False,
     public: Annotated[
-        bool, typer.Option("--public", help="VOTES depend on no private record (needed for --at gated).")
+        bool, typer.Option("--public", help="VOTES do not depend on private records (needed for --at gated).")
     ] = False,
-    picture: Annotated[Path | None, typer.Option(help="Write a picture there (.png, .svg, .pdf).")] = None,
+    picture: Annotated[Path | None, typer.Option(help="File for a plot (.png, .svg, .pdf).")] = None,
     shape: dict[str, Any],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Which mechanism should I use? All of them on one set of votes, with noise for equal epsilon, in one table."""
+    """Compare all mechanisms on the same votes, with the noise for equal epsilon."""
     from ostrakon.accounting.comparison import AT
     from ostrakon.accounting.comparison import compare as run
 

@@ -18,11 +18,11 @@ PRIVATE, PUBLIC, TEST, TEACHERS = 30_000, 4_000, 2_000, 250
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="The folder of both runs.")] = Path("demo-run"),
-    epsilon: Annotated[float, typer.Option(help="Keep the worst case within this.")] = 2.0,
-    seed: Annotated[int, typer.Option(help="Of the images and the models, never of the noise.")] = 0,
-    small: Annotated[bool, typer.Option("--small", help="A tenth of the images, to see that it runs.")] = False,
+    epsilon: Annotated[float, typer.Option(help="Upper limit of the worst-case epsilon.")] = 2.0,
+    seed: Annotated[int, typer.Option(help="Seed of images and models, never of noise.")] = 0,
+    small: Annotated[bool, typer.Option("--small", help="Use a tenth of the images, as a quick test.")] = False,
 ) -> None:
-    """Letters A to J in many fonts, 30,000 private images, taught in both ways: 250 trained teachers, and none."""
+    """Train on 30,000 generated images of letters, with 250 trained teachers and with per-record teachers."""
     from ostrakon.data.datasets import glyphs
     from ostrakon.options.options import AUTO, Options
     from ostrakon.options.report_details import ReportDetails

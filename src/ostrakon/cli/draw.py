@@ -21,17 +21,17 @@ def draw(
     ledger: Annotated[str, typer.Option(help="The ledger that pays: sqlite:///FILE or postgresql://HOST/DATABASE.")],
     ledger_account: Annotated[str, typer.Option(help="Its account, opened before by `ostrakon ledger open`.")],
     mechanism: Annotated[
-        list[str], typer.Option(help="NAME or NAME(parameter=value, ...). Several are asked one after another.")
+        list[str], typer.Option(help="NAME or NAME(parameter=value, ...). May be repeated: several run in sequence.")
     ] = ["confident-gnmax"],  # noqa: B006
     parameters: dict[str, Any],
     out: Annotated[Path, typer.Option(help="The folder of the answers.")] = Path("answers"),
     queries: Stages.queries = None,
     max_answers: Stages.max_answers = None,
-    delta: Annotated[float | None, typer.Option(help=r"Of the printed cost. \[default: the account's]")] = None,
+    delta: Annotated[float | None, typer.Option(help=r"Delta of the printed cost. \[default: the account's]")] = None,
     shape: dict[str, Any],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Draw noisy answers to VOTES once, pay for them from a ledger, and write them to OUT/release.
+    """Draw noisy answers to VOTES once, charge a ledger, and write them to OUT/release.
 
     The same command finds the same answers again and pays nothing.
     """

@@ -22,9 +22,7 @@ app.add_typer(ledger, name="ledger")
 
 Url = Annotated[str | None, typer.Argument(help="sqlite:///FILE or postgresql://HOST/DATABASE.")]
 Name = Annotated[str | None, typer.Argument(help="The account's name.")]
-Given = Annotated[
-    str | None, typer.Option("--ledger", help="The URL, as of train, in the place of the first argument.")
-]
+Given = Annotated[str | None, typer.Option("--ledger", help="The ledger, instead of the first argument.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -34,10 +32,10 @@ def open_account(
     name: Name = None,
     *,
     given: Given = None,
-    epsilon: Annotated[float | None, typer.Option(help="What all runs together may cost.")] = None,
-    delta: Annotated[float | None, typer.Option(help="Chance that this guarantee fails.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Limit of epsilon for all runs together.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Delta of this limit.")] = None,
     kind: Annotated[
-        str, typer.Option(help="How costs add up: gaussian, renyi, pure (gates, Laplace) or mixed.")
+        str, typer.Option(help="Composition of costs: gaussian, renyi, pure (gates, Laplace) or mixed.")
     ] = "gaussian",
     order: Annotated[
         float | None, typer.Option(help=r"The Rényi order. \[default: the best for Gaussian runs]")
@@ -51,10 +49,10 @@ def open_account(
         ),
     ] = "replace",
     private: Annotated[Path | None, typer.Option(help="Bind the account to these data.")] = None,
-    by: Annotated[str | None, typer.Option(help="The column that names the user of each row.")] = None,
+    by: Annotated[str | None, typer.Option(help="Column of users.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Open an account: its cap stays what it is for ever. Of one that is open, bind it to data that have grown."""
+    """Open an account with a permanent limit, or bind an open account to a changed table."""
     url, name = _of_account(url, name, given)
     book = _ledger(url)
     options: Any = {"kind": kind, "order": order, "unit": unit, "relation": relation}
@@ -78,11 +76,11 @@ def show(
     url: Url = None,
     *,
     given: Given = None,
-    account: Annotated[str | None, typer.Option(help="This account alone.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the burn-down picture into this folder.")] = None,
+    account: Annotated[str | None, typer.Option(help="Only this account.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write a plot of the costs into this folder.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what was spent and what remains, after every entry was verified."""
+    """Verify every entry, and print what was spent and what remains."""
     book = _ledger(_of_ledger(url, given))
     accounts = book.accounts() if account is None else {account: book.account(account)}
     _tell(accounts, as_json=as_json)
@@ -96,7 +94,7 @@ def show(
 
 @ledger.command()
 def close(url: Url = None, name: Name = None, *, given: Given = None, as_json: AsJson = False) -> None:
-    """End an account: nothing more may be spent on its data; what was spent stays written."""
+    """Close an account permanently; its entries remain."""
     url, name = _of_account(url, name, given)
     book = _ledger(url)
     book.close(name)
@@ -110,7 +108,7 @@ def verify(
     *,
     given: Given = None,
 ) -> None:
-    """Which run of this ledger drew the numbers in a release, and what it cost; refuses a statement that differs."""
+    """Find the run of this ledger that drew the numbers in a release, and its cost; refuse a statement that differs."""
     url, folder = _of_both(url, release, given, what="the release", name="RELEASE")
     from ostrakon.report.recorded import find_recorded
 
@@ -154,7 +152,7 @@ def export(
     given: Given = None,
     out: Annotated[Path | None, typer.Option(help=r"Write into this file. \[default: print]")] = None,
 ) -> None:
-    """Every entry as it was written, with its hash, after the chain was verified; as JSON."""
+    """Verify every entry, and print all entries with their hashes as JSON."""
     book = _ledger(_of_ledger(url, given))
     entries = [{"sequence": link.sequence, **link.fields, "hash": link.hash} for link in book.entries()]
     if out is None:

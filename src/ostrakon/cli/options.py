@@ -42,8 +42,8 @@ def votes_file() -> dict[str, Declared]:
     """The options of a file with votes, for `ostrakon.data.votes_file.load_votes`."""
     options: dict[str, tuple[type, str]] = {
         "kind": (str, "What the columns are: auto, counts or predictions. [default: auto]"),
-        "teachers": (int, "How many teachers voted."),
-        "classes": (int, "How many classes there are."),
+        "teachers": (int, "Number of teachers."),
+        "classes": (int, "Number of classes."),
         "abstentions": (bool, "Teachers may abstain."),
     }
     return {name: Declared(kind=kind, help=text, panel="Votes file") for name, (kind, text) in options.items()}
@@ -138,9 +138,7 @@ def _show_all(ctx: typer.Context, wanted: bool) -> None:
         raise typer.Exit
 
 
-HelpAll = Annotated[
-    bool, typer.Option("--help-all", callback=_show_all, is_eager=True, help="Show all options, the rare ones too.")
-]
+HelpAll = Annotated[bool, typer.Option("--help-all", callback=_show_all, is_eager=True, help="Show all options.")]
 
 
 class Stages:
@@ -148,8 +146,13 @@ class Stages:
 
     queries = Annotated[
         list[int] | None,
-        typer.Option(help=r"Only the first N queries; of several mechanisms each, always. \[default: all of one]"),
+        typer.Option(
+            help=r"Use the first N queries. With several mechanisms: required, once for each. \[default: all of one]"
+        ),
     ]
     max_answers = Annotated[
-        list[int] | None, typer.Option(help="A cap on answers, fixed before votes were seen; of several each.")
+        list[int] | None,
+        typer.Option(
+            help="Maximum number of answers, chosen before votes are seen. With several mechanisms: once for each."
+        ),
     ]

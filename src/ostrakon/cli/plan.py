@@ -32,14 +32,14 @@ Epsilons = Annotated[
 ]
 Targets = Annotated[
     str | None,
-    typer.Option(help="The column to predict (of tables with labels), or columns of 0 and 1, as a,b."),
+    typer.Option(help="Column to predict (of tables with labels), or several columns of 0 and 1, as a,b."),
 ]
 Classes = Annotated[
-    str | None, typer.Option(help="All labels, as a,b,c, where PUBLIC does not tell them (a;b;c: several in a cell).")
+    str | None, typer.Option(help="All classes, as a,b,c, if PUBLIC has none (a;b;c: several labels per row).")
 ]
 Mechanisms = Annotated[
     list[str] | None,
-    typer.Option(help=r"May be repeated. \[default: that of a run, confident-gnmax]"),
+    typer.Option(help=r"Mechanism to plan for; may be repeated. \[default: that of a run, confident-gnmax]"),
 ]
 
 
@@ -48,28 +48,35 @@ Mechanisms = Annotated[
 def plan(
     *,
     more: Annotated[list[str] | None, typer.Argument(help="More epsilons.", hidden=True)] = None,
-    public: Annotated[Path, typer.Option(help="Public table, images or texts; with labels, runs are rehearsed on it.")],
-    records: Annotated[int, typer.Option(help="How many private records there will be; with --by, users.")],
+    public: Annotated[
+        Path, typer.Option(help="Public table, images or texts. If they have labels, runs are simulated on them.")
+    ],
+    records: Annotated[int, typer.Option(help="Number of private records (with --by, of users).")],
     target: Targets = None,
-    by: Annotated[str | None, typer.Option(help="The column of users, who are then protected.")] = None,
+    by: Annotated[str | None, typer.Option(help="Column of users: protects all rows of a user together.")] = None,
     classes: Classes = None,
-    range: Annotated[str | None, typer.Option(help="The target is a quantity in this public range, LOW,HIGH.")] = None,
+    range: Annotated[str | None, typer.Option(help="For regression: the public range of the target, LOW,HIGH.")] = None,
     drop: Annotated[str | None, typer.Option(help="Columns to leave out, as a,b (of tables).")] = None,
     epsilons: Epsilons = None,
     mechanism: Mechanisms = None,
-    accuracy: Annotated[float | None, typer.Option(help="Look for the least epsilon that gives it, as 0.83.")] = None,
+    accuracy: Annotated[
+        float | None, typer.Option(help="Find the smallest epsilon with this accuracy, such as 0.83.")
+    ] = None,
     rehearse: Annotated[
-        str, typer.Option(help="What is played on PUBLIC: per-record (teachers), all (trained ones too: slow), none.")
+        str,
+        typer.Option(
+            help="Runs to simulate on PUBLIC: per-record (teachers), all (also trained teachers; slow) or none."
+        ),
     ] = "per-record",
-    repetitions: Annotated[int, typer.Option(help="How often each run is rehearsed.")] = 5,
-    out: Annotated[Path | None, typer.Option(help="Write two pictures into this folder.")] = None,
+    repetitions: Annotated[int, typer.Option(help="Number of simulations of each run.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="Write two plots into this folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     options: dict[str, object],
     parameters: dict[str, object],
 ) -> None:
-    """What would an epsilon buy? Queries, noise, cost and the accuracy forecast, before anything private is read.
+    """Forecast queries, noise, cost and accuracy at several epsilons, without reading private data.
 
-    Accuracy is forecast for students as of --objective accuracy. Without a plan at any epsilon, the exit status is 2.
+    The forecast is for --objective accuracy. If no epsilon has a plan, the exit status is 2.
     """
     if more and not epsilons:
         raise InvalidInput(f"epsilons must be given as --epsilons, got {more[0]} on its own.")

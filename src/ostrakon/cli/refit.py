@@ -12,18 +12,16 @@ from ostrakon.cli.app import app, console
 def refit(
     release: Annotated[Path, typer.Argument(help="The folder of a finished release.")],
     out: Annotated[Path, typer.Option(help="The folder of the new release, new or empty.")],
-    public: Annotated[
-        Path | None, typer.Option(help="The public rows that the release was made with; their checksum is verified.")
-    ] = None,
+    public: Annotated[Path | None, typer.Option(help="Public rows of the release; their checksum is verified.")] = None,
     student: Annotated[
-        str, typer.Option(help=r"As for train. \[default: best of several]", show_default=False)
+        str, typer.Option(help=r"As in train. \[default: best of several]", show_default=False)
     ] = "auto",
-    objective: Annotated[str, typer.Option(help="accuracy, balanced, log-loss or ordered, as for train.")] = "accuracy",
+    objective: Annotated[str, typer.Option(help="accuracy, balanced, log-loss or ordered, as in train.")] = "accuracy",
     representation: Annotated[
-        str | None, typer.Option(help="The encoder, if the release was made with onnx:FILE or torch:MODULE:FACTORY.")
+        str | None, typer.Option(help="Encoder, if the release uses onnx:FILE or torch:MODULE:FACTORY.")
     ] = None,
     test: Annotated[
-        Path | None, typer.Option(help="Labelled rows on which the student is measured; nothing of it is released.")
+        Path | None, typer.Option(help="Labelled rows to evaluate the student on; the result is not released.")
     ] = None,
 ) -> None:
     """Train another student from RELEASE alone and write a new release.

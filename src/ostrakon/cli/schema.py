@@ -18,7 +18,7 @@ def schema(
         typer.Argument(help="With columns: NAME:TYPE ..., of the types number, whole, date and category."),
     ] = None,
 ) -> None:
-    """Print the JSON Schema (2020-12) of that JSON, or the draft of a file for `train --columns`."""
+    """Print the JSON Schema (2020-12) of an output, or the draft of a file for `train --columns`."""
     if name == DRAFT:
         typer.echo(drafted(header or []).rstrip())
         return

@@ -19,16 +19,16 @@ def start(
     *,
     ledger: Annotated[
         str | None,
-        typer.Option(help=r"Answers are paid from this ledger. \[default: the run's, or budget.db beside its data]"),
+        typer.Option(help=r"Ledger that is charged. \[default: the run's, or budget.db beside its data]"),
     ] = None,
     clients: Clients = Path("clients.toml"),
     budget: Annotated[
-        float | None, typer.Option(help="Open an account for the data with this epsilon, unless it has one.")
+        float | None, typer.Option(help="Open an account with this epsilon, if the data have none.")
     ] = None,
     ledger_account: Annotated[
-        str | None, typer.Option(help=r"The account's name. \[default: the one that the data are bound to]")
+        str | None, typer.Option(help=r"Name of the account. \[default: the account of these data]")
     ] = None,
-    block: Annotated[int, typer.Option(help="Answers that are reserved at a time.")] = 100,
+    block: Annotated[int, typer.Option(help="Number of answers that are reserved together.")] = 100,
     owners: Annotated[
         Path | None,
         typer.Option(help="TOML file of other owners, whose teachers vote together with these; this is their desk."),
@@ -37,14 +37,14 @@ def start(
         str | None,
         typer.Option(help="The client that gets votes without noise, as the desk of a service over several owners."),
     ] = None,
-    host: Annotated[str, typer.Option(help="Where to listen; beyond this machine with TLS alone.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Where to listen.")] = 8443,
+    host: Annotated[str, typer.Option(help="Address to listen on; TLS is required for other machines.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8443,
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate chain, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key, PEM.")] = None,
 ) -> None:
     """Label public rows for clients, over HTTP, until the budget of the ledger is spent.
 
-    The OpenAPI description is at /openapi.json, what all answers together promise at /v1/statement.
+    The OpenAPI description is at /openapi.json, the guarantee of all answers together at /v1/statement.
     """
     from ostrakon.cli.train import say
     from ostrakon.service.clients import ClientFile
@@ -83,12 +83,12 @@ def client(
     name: Annotated[str, typer.Argument(help="The client's name.")],
     *,
     answers: Annotated[
-        int, typer.Option(help="Different rows that it may ask about in all; 0: it reads /metrics instead.")
+        int, typer.Option(help="Number of different rows that it may ask about; 0: a monitor, which reads /metrics.")
     ],
     clients: Clients = Path("clients.toml"),
-    requests_per_second: Annotated[int, typer.Option(help="Requests of any kind.")] = 20,
+    requests_per_second: Annotated[int, typer.Option(help="Maximum number of requests per second.")] = 20,
 ) -> None:
-    """Add a client of a labelling service, and print its token: it is kept nowhere."""
+    """Add a client of a labelling service, and print its token, which is not stored."""
     from ostrakon.service.clients import add_client
 
     typer.echo(add_client(clients, name, answers=answers, requests_per_second=requests_per_second))

@@ -23,24 +23,22 @@ app.add_typer(study, name="study")
 
 Folder = Annotated[Path, typer.Argument(help="The study's folder.", metavar="STUDY")]
 Shares = Annotated[
-    Path | None, typer.Option(help=r"The folder of what owners hand over. \[default: STUDY-shares beside the study]")
+    Path | None, typer.Option(help=r"Folder of the owners' shares. \[default: STUDY-shares beside the study]")
 ]
 Exchange = Annotated[
     str,
     typer.Option(
-        help="trusted: an aggregator adds the noise; files: every owner noises its own table; secure-sum: so, and "
-        "only the sum is opened."
+        help="trusted: an aggregator adds the noise; files: every owner adds noise to its own table; secure-sum: the "
+        "same, but only the sum is opened."
     ),
 ]
-PeoplePerTeacher = Annotated[
-    int | None, typer.Option(help=r"Announced people that make one such teacher. \[default: 100]")
-]
+PeoplePerTeacher = Annotated[int | None, typer.Option(help=r"Announced people per teacher. \[default: 100]")]
 Colluders = Annotated[
     int | None,
-    typer.Option(help=r"Owners that may join all they know (secure-sum). \[default: a minority, at least 1]"),
+    typer.Option(help=r"Number of owners that may collude (secure-sum). \[default: a minority, at least 1]"),
 ]
 Dropouts = Annotated[
-    int | None, typer.Option(help=r"Owners that may be missing from the sum (secure-sum). \[default: 0]")
+    int | None, typer.Option(help=r"Number of owners that may be missing from the sum (secure-sum). \[default: 0]")
 ]
 
 
@@ -48,37 +46,42 @@ Dropouts = Annotated[
 @with_options(report=options_of(ReportDetails))
 def create(
     *,
-    public: Annotated[Path, typer.Option(help="Unlabelled rows, free to publish: one CSV or Parquet file.")],
+    public: Annotated[Path, typer.Option(help="Public rows without labels: one CSV or Parquet file.")],
     target: Annotated[str, typer.Option(help="The column to predict.")],
-    classes: Annotated[str, typer.Option(help="All labels, as a,b,c.")],
+    classes: Annotated[str, typer.Option(help="All classes, as a,b,c.")],
     owners: Annotated[Path, typer.Option(help=r"TOML file of the owners: tables \[\[owner]] with name and people.")],
     out: Annotated[Path, typer.Option(help="The study's folder, a new one.")] = Path("study"),
     exchange: Exchange = "trusted",
-    epsilon: Annotated[float, typer.Option(help="Keep the guarantee of every person within this.")] = 2.0,
+    epsilon: Annotated[float, typer.Option(help="Upper limit of epsilon for every person.")] = 2.0,
     delta: Annotated[
-        float | None, typer.Option(help=r"Chance that it fails. \[default: below 1 / number of people]")
+        float | None,
+        typer.Option(help=r"Probability with which the guarantee may fail. \[default: below 1 / number of people]"),
     ] = None,
     queries: Annotated[
-        int | None, typer.Option(help=r"Public rows to ask about. \[default: what epsilon allows]")
+        int | None, typer.Option(help=r"Number of public rows to label. \[default: what epsilon allows]")
     ] = None,
-    max_contributions: Annotated[int, typer.Option(help="Public rows at which one person votes, at each owner.")] = 1,
+    max_contributions: Annotated[
+        int, typer.Option(help="Number of public rows on which a person votes, per owner.")
+    ] = 1,
     max_owners_per_person: Annotated[
-        int, typer.Option(help="Owners at which one person may have rows: noise grows with it.")
+        int, typer.Option(help="Number of owners at which a person may have rows; the noise grows with it.")
     ] = 1,
     teacher: Annotated[
         str | None,
-        typer.Option(help=r"Owners train this, by a short name (logistic, …). \[default: everybody votes themselves]"),
+        typer.Option(help=r"Teacher that owners train, by a short name (logistic, …). \[default: every person votes]"),
     ] = None,
     people_per_teacher: PeoplePerTeacher = None,
     colluders: Colluders = None,
     dropouts: Dropouts = None,
-    representation: Annotated[str, typer.Option(help="What learners see of a row, learned from public rows.")] = "auto",
-    student: Annotated[str, typer.Option(help="As of train, by a short name: nothing in a study may run.")] = "auto",
-    seed: Annotated[int, typer.Option(help="Of models, never of noise.")] = 0,
+    representation: Annotated[str, typer.Option(help="Features of a row, fitted to public rows.")] = "auto",
+    student: Annotated[
+        str, typer.Option(help="As in train, but only by a short name, because a study contains no code.")
+    ] = "auto",
+    seed: Annotated[int, typer.Option(help="Seed of models, never of noise.")] = 0,
     report: Mapping[str, Any],
     help_all: HelpAll = False,
 ) -> None:
-    """Write down everything that is public about a study, to be reviewed before anybody joins."""
+    """Write the public description of a study, for review before owners join."""
     from ostrakon.cli.train import say
     from ostrakon.progress import showing
     from ostrakon.study.create import create_study
@@ -111,7 +114,7 @@ def create(
 
 @study.command()
 def show(folder: Folder) -> None:
-    """Verify a study and print its facts, its hash, and what each exchange would cost."""
+    """Verify a study, and print its description, its hash, and the noise of each exchange."""
     from ostrakon.study.study import Study
 
     _show(Study.read(folder))
@@ -122,29 +125,30 @@ def join(
     folder: Folder,
     *,
     private: Annotated[Path, typer.Option(help="This owner's table (CSV, Parquet).")],
-    by: Annotated[str, typer.Option(help="The column of people, who are then protected.")],
-    owner: Annotated[str, typer.Option(help="Who joins: a name in the study.")],
+    by: Annotated[str, typer.Option(help="Column of people: protects all rows of a person together.")],
+    owner: Annotated[str, typer.Option(help="Name of this owner in the study.")],
     keep: Annotated[
         Path | None, typer.Option(help=r"This owner's own folder. \[default: STUDY-OWNER beside the study]")
     ] = None,
     shares: Shares = None,
-    expect: Annotated[str | None, typer.Option(help="The hash that was signed off.")] = None,
+    expect: Annotated[str | None, typer.Option(help="Hash of the approved study.")] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would leave the building; read no private row, write nothing.")
+        bool,
+        typer.Option("--dry-run", help="Show the data that would leave the owner; read no private row, write nothing."),
     ] = False,
     ledger: Annotated[
         str | None,
-        typer.Option(help="Reserve what the study costs in this ledger. With --budget: budget.db beside the data."),
+        typer.Option(
+            help="Ledger that records the cost of the study. With --budget, the default is budget.db beside the data."
+        ),
     ] = None,
-    budget: Annotated[
-        float | None, typer.Option(help="Open an account with this epsilon, unless there is one.")
-    ] = None,
+    budget: Annotated[float | None, typer.Option(help="Open an account with this epsilon, if there is none.")] = None,
     ledger_account: Annotated[str | None, typer.Option(help="The account's name.")] = None,
     jobs: Annotated[int, typer.Option(help="Teachers trained at a time; -1: one per core.")] = -1,
 ) -> None:
-    """Count this owner's votes and write the one table that it hands over; nothing else leaves.
+    """Count the votes of this owner, and write the one table that it hands over.
 
-    Killed at any moment, the same command goes on from there, with the same noise.
+    If it is killed, the same command continues with the same noise.
     """
     from ostrakon.cli.train import say
     from ostrakon.study.join import handed_over, join_study, require_expected
@@ -181,11 +185,11 @@ def join(
 @study.command()
 def certificate(
     *,
-    owner: Annotated[str, typer.Option(help="Whose: its name in owners.toml.")],
+    owner: Annotated[str, typer.Option(help="Name of the owner in owners.toml.")],
     out: Annotated[Path, typer.Option(help="The folder for OWNER.key and OWNER.crt.")] = Path("."),
     days: Annotated[int, typer.Option(help="Number of days for which it is valid.")] = 730,
 ) -> None:
-    """Make an owner's key, which it keeps to itself, and certificate, which goes into owners.toml (secure-sum)."""
+    """Create an owner's key (secret) and certificate (for owners.toml), for secure-sum."""
     from ostrakon.study.certificates import make_certificate
 
     key, public = make_certificate(owner, out, days=days)
@@ -197,20 +201,22 @@ def certificate(
 def sum_tables(
     folder: Folder,
     *,
-    owner: Annotated[str, typer.Option(help="Who takes part: a name in the study.")],
+    owner: Annotated[str, typer.Option(help="Name of this owner in the study.")],
     key: Annotated[Path, typer.Option(help="The private key of this owner's certificate.")],
     keep: Annotated[
         Path | None, typer.Option(help=r"This owner's own folder. \[default: STUDY-OWNER beside the study]")
     ] = None,
     shares: Shares = None,
-    without: Annotated[str | None, typer.Option(help="Owners that dropped out, as a,b: all others name them.")] = None,
+    without: Annotated[
+        str | None, typer.Option(help="Owners that dropped out, as a,b; all others must give the same.")
+    ] = None,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the others.")] = 300.0,
     listen: Annotated[
-        str | None, typer.Option(help="HOST:PORT to listen on, where another one is forwarded here.")
+        str | None, typer.Option(help="HOST:PORT to listen on, if another one is forwarded to it.")
     ] = None,
-    expect: Annotated[str | None, typer.Option(help="The hash that was signed off.")] = None,
+    expect: Annotated[str | None, typer.Option(help="Hash of the approved study.")] = None,
 ) -> None:
-    """Add up the tables with the other owners, who run this at the same time (secure-sum); only the sum opens."""
+    """Sum the tables with the other owners, who run this at the same time (secure-sum). Only the sum is opened."""
     from ostrakon.cli.train import say
     from ostrakon.study.secure_sum import sum_study
 
@@ -245,12 +251,12 @@ def finish(
         Path | None, typer.Option(help=r"The folder of this run. \[default: STUDY-finished beside the study]")
     ] = None,
     without: Annotated[str | None, typer.Option(help="Owners that dropped out, as a,b.")] = None,
-    test: Annotated[Path | None, typer.Option(help="Public labelled rows to measure the student on.")] = None,
+    test: Annotated[Path | None, typer.Option(help="Public labelled rows to evaluate the student on.")] = None,
     publish_accuracy: Annotated[
-        bool, typer.Option("--publish-accuracy", help="Put the accuracy on them into the card.")
+        bool, typer.Option("--publish-accuracy", help="Add the accuracy on them to the card.")
     ] = False,
 ) -> None:
-    """Sum what the owners handed over; train the student; write release/ with its statement and report."""
+    """Sum the shares, train the student, and write release/ with statement and report."""
     from ostrakon.cli.train import say
     from ostrakon.report.release import publish
     from ostrakon.report.table import run_table

@@ -43,9 +43,7 @@ def train(
     ] = "local",
     store: Annotated[
         str | None,
-        typer.Option(
-            hidden=True, help="s3://BUCKET/FOLDER that stores the run, so that another machine can resume it."
-        ),
+        typer.Option(hidden=True, help="s3://BUCKET/FOLDER for the run, so that another machine can resume it."),
     ] = None,
     store_options: Annotated[
         Path | None,
@@ -55,7 +53,7 @@ def train(
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and its price; train and write nothing.")
+        bool, typer.Option("--dry-run", help="Print the plan and its cost; train and write nothing.")
     ] = False,
     help_all: HelpAll = False,
 ) -> None:

@@ -82,7 +82,10 @@ class BoundedGNMax(StatefulMechanism):
         ),
     ]
     max_contributions: Annotated[
-        int, Parameter(help="Queries on which each teacher may vote, 1 by default.", check=partial(whole, at_least=1))
+        int,
+        Parameter(
+            help="Number of queries on which each teacher may vote; 1 by default.", check=partial(whole, at_least=1)
+        ),
     ] = 1
     neighbours: Annotated[
         str,

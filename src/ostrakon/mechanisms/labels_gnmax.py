@@ -59,7 +59,7 @@ class LabelsGNMax(MomentGNMax):
     max_labels: Annotated[
         int,
         Parameter(
-            help="Labels of a row that count in full; the root of the number by default.",
+            help="Labels of a row that count in full; by default the square root of the number of labels.",
             check=partial(whole, at_least=1),
         ),
     ] = 1

@@ -64,61 +64,64 @@ class Files(Settings):
     private: Annotated[
         str,
         _option(
-            help="The sensitive table (CSV, Parquet, s3://BUCKET/FOLDER), images (.npz, folders) or texts (likewise).",
+            help="Confidential table (CSV, Parquet, s3://BUCKET/FOLDER), images (.npz, folder) or texts (folder).",
             check=_location,
         ),
     ]
     public: Annotated[
-        str | None, _option(help="Rows, images or texts of the same kind, free to publish.", check=_location)
+        str | None, _option(help="Rows, images or texts of the same kind that need no protection.", check=_location)
     ] = None
     columns: Annotated[
         str | None,
         _option(
-            help="No public rows: a TOML file says what the columns may hold; `ostrakon schema columns` drafts it.",
+            help="Without --public: a TOML file that describes the columns; `ostrakon schema columns` drafts it.",
             check=_location,
         ),
     ] = None
     protect: Annotated[
         str,
         _option(
-            help="records, or labels: labels only, where features are public; no --public then. [default: records]",
+            help="records, or labels (features are public, and --public is not given). [default: records]",
             check=partial(one_of, allowed=PROTECTS),
         ),
     ] = "records"
     target: Annotated[
         str | None,
-        _option(help="The column to predict (of tables), or columns of 0 and 1, as a,b.", from_toml=_as_text),
+        _option(help="Column to predict (of tables), or several columns of 0 and 1, as a,b.", from_toml=_as_text),
     ] = None
-    by: Annotated[str | None, _option(help="The column of users, who are then protected.", from_toml=_as_text)] = None
-    test: Annotated[str | None, _option(help="Labelled rows to measure the student on.", check=_location)] = None
+    by: Annotated[
+        str | None, _option(help="Column of users: protects all rows of a user together.", from_toml=_as_text)
+    ] = None
+    test: Annotated[str | None, _option(help="Labelled rows to evaluate the student on.", check=_location)] = None
     names: Annotated[
         str | None, _option(help="Column names (a,b,c or a file) of tables without header.", advanced=True)
     ] = None
     classes: Annotated[
         str | None,
         _option(
-            help="All labels, as a,b,c, where PUBLIC has none (a;b;c: several in a cell); or from-private.",
+            help="All classes, as a,b,c, if PUBLIC has none (a;b;c: several labels per row); or from-private.",
             from_toml=_joined,
         ),
     ] = None
     range: Annotated[
         str | None,
-        _option(help="The target is a quantity in this public range, LOW,HIGH.", check=_range, from_toml=_ends),
+        _option(help="For regression: the public range of the target, LOW,HIGH.", check=_range, from_toml=_ends),
     ] = None
     consent: Annotated[
         str | None,
         _option(
-            help="Every record has its own epsilon, by a column of levels: COLUMN:LEVEL=EPSILON,LEVEL=EPSILON.",
+            help="Epsilon of each record by a column of levels: COLUMN:LEVEL=EPSILON,LEVEL=EPSILON.",
             check=_consent,
             advanced=True,
         ),
     ] = None
     drop: Annotated[str | None, _option(help="Columns to leave out, as a,b (of tables).", from_toml=_joined)] = None
     allow_shared_rows: Annotated[
-        bool, _option(help="Some private rows are in the public data too, and are not protected.", advanced=True)
+        bool,
+        _option(help="Allow private rows that are also in the public data; these are not protected.", advanced=True),
     ] = False
     publish_accuracy: Annotated[
-        bool, _option(help="The test file is public too: put the accuracy into the card.", advanced=True)
+        bool, _option(help="The test file is public: add the accuracy to the card.", advanced=True)
     ] = False
 
     def __post_init__(self) -> None:

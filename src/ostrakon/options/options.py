@@ -83,11 +83,13 @@ class Options(Settings):
 
     epsilon: Annotated[
         float | None,
-        _privacy(help="Keep the guarantee within this. [default: 2, unless all noise is given]", check=positive),
+        _privacy(help="Upper limit of epsilon. [default: 2, unless all noise is given]", check=positive),
     ] = None
     delta: Annotated[
         float | None,
-        _privacy(help="Chance that the guarantee fails. [default: below 1 / number of records]", check=fraction),
+        _privacy(
+            help="Probability with which the guarantee may fail. [default: below 1 / number of records]", check=fraction
+        ),
     ] = None
     neighbours: Annotated[
         str | None,
@@ -101,7 +103,7 @@ class Options(Settings):
     guarantee: Annotated[
         str,
         _privacy(
-            help="worst-case, or gate: less noise, and no release where teachers disagree.",
+            help="worst-case, or gate: less noise, but few answers if the teachers disagree.",
             check=partial(one_of, allowed=GUARANTEES),
         ),
     ] = WORST_CASE
@@ -117,7 +119,9 @@ class Options(Settings):
     ] = None
     queries: Annotated[
         int | None,
-        _privacy(help="Public rows to ask about. [default: what epsilon allows]", check=_some, python="n_queries"),
+        _privacy(
+            help="Number of public rows to label. [default: what epsilon allows]", check=_some, python="n_queries"
+        ),
     ] = None
     max_answers: Annotated[
         int | None, _privacy(help="Stop after this number of answers.", check=_some, advanced=True)
@@ -134,21 +138,21 @@ class Options(Settings):
     ledger: Annotated[
         str | None,
         _budget(
-            help="Reserve what the run costs in this ledger: sqlite:///FILE or postgresql://HOST/DATABASE. "
-            "With --budget: budget.db beside the data.",
+            help="Ledger that records the cost of the run: sqlite:///FILE or postgresql://HOST/DATABASE. "
+            "[default: with --budget, budget.db beside the data]",
             check=require_url,
         ),
     ] = None
     budget: Annotated[
         float | None,
         _budget(
-            help="Total epsilon of all runs on these data; opens an account for them, unless they have one.",
+            help="Total epsilon of all runs on these data; opens an account if they have none.",
             check=positive,
         ),
     ] = None
     ledger_account: Annotated[
         str | None,
-        _budget(help="The account's name. [default: the one that the data are bound to]", check=line, advanced=True),
+        _budget(help="Name of the account. [default: the account of these data]", check=line, advanced=True),
     ] = None
     teacher: Annotated[Any, _learning(help="A scikit-learn classifier: short name or import path, with (options).")] = (
         AUTO
@@ -163,8 +167,8 @@ class Options(Settings):
     objective: Annotated[
         str,
         _learning(
-            help="What is to be good: accuracy, balanced (every class counts the same), log-loss (probabilities) or "
-            "ordered (--classes from low to high: few ranks away).",
+            help="Measure to optimize: accuracy, balanced (every class counts the same), log-loss (probabilities) or "
+            "ordered (distance in ranks; --classes from low to high).",
             check=partial(one_of, allowed=OBJECTIVES),
             advanced=True,
         ),
@@ -175,13 +179,13 @@ class Options(Settings):
     trained_on: Annotated[
         str | None,
         _learning(
-            help="What the encoder was trained on, for the statement. [default: unknown]", check=sentence, advanced=True
+            help="Training data of the encoder, for the statement. [default: unknown]", check=sentence, advanced=True
         ),
     ] = None
     query_strategy: Annotated[
         str,
         _learning(
-            help="Which public rows to label: representatives, random or all. [default: representatives]",
+            help="Public rows to label: representatives, random or all. [default: representatives]",
             check=_strategy,
             advanced=True,
         ),

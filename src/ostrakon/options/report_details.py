@@ -19,7 +19,7 @@ class ReportDetails(Settings):
     Errors: `InvalidInput` for what is not text, blank or too long, or contains control characters.
     """
 
-    operator: Annotated[str | None, _option(help="Who releases the student, for the report.")] = None
-    contact: Annotated[str | None, _option(help="Where to ask about it, for the report.")] = None
-    purpose: Annotated[str | None, _option(help="What it is for, for the report.")] = None
-    data_name: Annotated[str | None, _option(help="What the private data is called in the report.")] = None
+    operator: Annotated[str | None, _option(help="Operator who releases the student, for the report.")] = None
+    contact: Annotated[str | None, _option(help="Contact for questions, for the report.")] = None
+    purpose: Annotated[str | None, _option(help="Purpose of the student, for the report.")] = None
+    data_name: Annotated[str | None, _option(help="Public name of the private data, for the report.")] = None

@@ -66,7 +66,7 @@ class SparseVector(StatefulMechanism):
 
     threshold: StabilityThreshold
     refusals: Annotated[
-        int, Parameter(help="Refusals that end the run: later queries get no answer.", check=partial(whole, at_least=1))
+        int, Parameter(help="Number of refusals after which queries get no answer.", check=partial(whole, at_least=1))
     ]
     epsilon1: Annotated[float, Parameter(help="Pure epsilon of the noisy threshold.", check=scale)]
     epsilon2: Annotated[float, Parameter(help="Pure epsilon of the noisy distances.", check=scale)]
