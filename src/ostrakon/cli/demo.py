@@ -19,7 +19,7 @@ PRIVATE, PUBLIC, TEST, TEACHERS = 30_000, 4_000, 2_000, 250
 def demo(
     out: Annotated[Path, typer.Option(help="The folder of both runs.")] = Path("demo-run"),
     epsilon: Annotated[float, typer.Option(help="Upper limit of the worst-case epsilon.")] = 2.0,
-    seed: Annotated[int, typer.Option(help="Seed of images and models, never of noise.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of pictures and models, never of noise.")] = 0,
     small: Annotated[bool, typer.Option("--small", help="Use a tenth of the images, as a quick test.")] = False,
 ) -> None:
     """Train on 30,000 generated images of letters, with 250 trained teachers and with per-record teachers."""
