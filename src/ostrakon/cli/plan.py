@@ -48,9 +48,7 @@ Mechanisms = Annotated[
 def plan(
     *,
     more: Annotated[list[str] | None, typer.Argument(help="More epsilons.", hidden=True)] = None,
-    public: Annotated[
-        Path, typer.Option(help="Public table, images or texts. If they have labels, runs are simulated on them.")
-    ],
+    public: Annotated[Path, typer.Option(help="Public table, images or texts; with labels, runs are simulated on it.")],
     records: Annotated[int, typer.Option(help="Number of private records (with --by, of users).")],
     target: Targets = None,
     by: Annotated[str | None, typer.Option(help="Column of users: protects all rows of a user together.")] = None,
@@ -60,13 +58,10 @@ def plan(
     epsilons: Epsilons = None,
     mechanism: Mechanisms = None,
     accuracy: Annotated[
-        float | None, typer.Option(help="Find the smallest epsilon with this accuracy, such as 0.83.")
+        float | None, typer.Option(help="Find the smallest epsilon with this accuracy, as 0.83.")
     ] = None,
     rehearse: Annotated[
-        str,
-        typer.Option(
-            help="Runs to simulate on PUBLIC: per-record (teachers), all (also trained teachers; slow) or none."
-        ),
+        str, typer.Option(help="Simulations on PUBLIC: per-record (teachers), all (also trained ones; slow) or none.")
     ] = "per-record",
     repetitions: Annotated[int, typer.Option(help="Number of simulations of each run.")] = 5,
     out: Annotated[Path | None, typer.Option(help="Write two plots into this folder.")] = None,

@@ -54,15 +54,12 @@ def create(
     exchange: Exchange = "trusted",
     epsilon: Annotated[float, typer.Option(help="Upper limit of epsilon for every person.")] = 2.0,
     delta: Annotated[
-        float | None,
-        typer.Option(help=r"Probability with which the guarantee may fail. \[default: below 1 / number of people]"),
+        float | None, typer.Option(help=r"Probability of failure. \[default: below 1 / number of people]")
     ] = None,
     queries: Annotated[
         int | None, typer.Option(help=r"Number of public rows to label. \[default: what epsilon allows]")
     ] = None,
-    max_contributions: Annotated[
-        int, typer.Option(help="Number of public rows on which a person votes, per owner.")
-    ] = 1,
+    max_contributions: Annotated[int, typer.Option(help="Public rows on which a person votes, per owner.")] = 1,
     max_owners_per_person: Annotated[
         int, typer.Option(help="Number of owners at which a person may have rows; the noise grows with it.")
     ] = 1,
@@ -74,9 +71,7 @@ def create(
     colluders: Colluders = None,
     dropouts: Dropouts = None,
     representation: Annotated[str, typer.Option(help="Features of a row, fitted to public rows.")] = "auto",
-    student: Annotated[
-        str, typer.Option(help="As in train, but only by a short name, because a study contains no code.")
-    ] = "auto",
+    student: Annotated[str, typer.Option(help="As in train, but only by a short name: a study has no code.")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of models, never of noise.")] = 0,
     report: Mapping[str, Any],
     help_all: HelpAll = False,
@@ -133,14 +128,11 @@ def join(
     shares: Shares = None,
     expect: Annotated[str | None, typer.Option(help="Hash of the approved study.")] = None,
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Show the data that would leave the owner; read no private row, write nothing."),
+        bool, typer.Option("--dry-run", help="Show which data would leave the owner; read no private row.")
     ] = False,
     ledger: Annotated[
         str | None,
-        typer.Option(
-            help="Ledger that records the cost of the study. With --budget, the default is budget.db beside the data."
-        ),
+        typer.Option(help="Ledger that records the cost. With --budget, the default is budget.db beside the data."),
     ] = None,
     budget: Annotated[float | None, typer.Option(help="Open an account with this epsilon, if there is none.")] = None,
     ledger_account: Annotated[str | None, typer.Option(help="The account's name.")] = None,
@@ -207,9 +199,7 @@ def sum_tables(
         Path | None, typer.Option(help=r"This owner's own folder. \[default: STUDY-OWNER beside the study]")
     ] = None,
     shares: Shares = None,
-    without: Annotated[
-        str | None, typer.Option(help="Owners that dropped out, as a,b; all others must give the same.")
-    ] = None,
+    without: Annotated[str | None, typer.Option(help="Owners that dropped out, as a,b; the same for all.")] = None,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the others.")] = 300.0,
     listen: Annotated[
         str | None, typer.Option(help="HOST:PORT to listen on, if another one is forwarded to it.")
