@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -174,17 +174,8 @@ class OneRunAudit:
     def as_json(self) -> dict[str, Any]:
         """{"mechanism", "claimed", "lower_bound", "confidence", ...}; a claim of no epsilon is null."""
         return {
-            "mechanism": self.mechanism,
+            **asdict(self),
             "claimed": self.claimed if math.isfinite(self.claimed) else None,
-            "lower_bound": self.lower_bound,
-            "confidence": self.confidence,
-            "delta": self.delta,
-            "mu": self.mu,
-            "canaries": self.canaries,
-            "guesses": self.guesses,
-            "correct": self.correct,
-            "contradiction": self.contradiction,
-            "certified": self.certified,
             "refuted": self.refuted,
             "verdict": self.verdict,
         }

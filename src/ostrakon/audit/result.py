@@ -1,7 +1,7 @@
 """The result of an audit."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 SAMPLES_CLAIM = "samples against the claim"
@@ -72,15 +72,8 @@ class AuditResult:
     def as_json(self) -> dict[str, Any]:
         """{"mechanism", "claimed", "lower_bound", "confidence", ...}; a claim of no epsilon is null."""
         return {
-            "mechanism": self.mechanism,
+            **asdict(self),
             "claimed": self.claimed if math.isfinite(self.claimed) else None,
-            "lower_bound": self.lower_bound,
-            "confidence": self.confidence,
-            "delta": self.delta,
-            "queries": self.queries,
-            "samples": self.samples,
-            "neighbours": [list(side) for side in self.neighbours],
-            "seen": list(self.seen),
             "refuted": self.refuted,
             "refuted_by": list(self.refuted_by),
             "findings": {finding.test: finding.detail for finding in self.findings},

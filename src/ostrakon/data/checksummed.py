@@ -34,7 +34,7 @@ class Damaged(InvalidInput):
     """A file was changed after it was written, or is not the file that its name says."""
 
 
-class Unreachable(Damaged):
+class Unreachable(InvalidInput):
     """Storage did not answer for a file."""
 
 
@@ -109,6 +109,14 @@ def read_checksummed(path: AnyPath, *, what: str, largest: int | None = None) ->
                 return Checksummed(belongs=header["belongs"], payload=content[:start], checksum=checksum)
             raise Damaged(f"{path} must hold {what}, but it holds {header['what'][:80]}: files were mixed up.")
     raise Damaged(f"{path} is damaged: it is not as it was written.")
+
+
+def find_checksummed(path: AnyPath, *, what: str) -> Checksummed | None:
+    """As `read_checksummed`, but None for a file that is not whole or not `what`, too: it can be made again."""
+    try:
+        return read_checksummed(path, what=what)
+    except Damaged:
+        return None
 
 
 def read_regular(path: str | os.PathLike[str], *, largest: int | None = None) -> bytes:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ostrakon.data.checksummed import Damaged, Unreachable, checksums, read_checksummed, sha256, write_checksummed
+from ostrakon.data.checksummed import Damaged, checksums, read_checksummed, sha256, write_checksummed
 from ostrakon.data.files import cannot_write, private_folder, sync_folder, writing
 from ostrakon.data.identity import quoted
 from ostrakon.data.object_store import AnyPath, ObjectPath, StoredFolder, as_file
@@ -140,8 +140,6 @@ class ShardFolder:
         n_teachers = whole("n_teachers", n_teachers, at_least=1)
         try:
             record = read_checksummed(location / _LIST, what=_LISTED)
-        except Unreachable:
-            raise
         except Damaged as error:
             raise _damaged(location) from error
         if record is None:

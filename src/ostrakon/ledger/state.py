@@ -184,15 +184,7 @@ class State:
     def as_text(self) -> str:
         """Return JSON, which `of_text` reads back exactly."""
         accounts = [
-            {
-                "name": account.name,
-                "cap": account.cap.as_dict(),
-                "unit": account.unit,
-                "relation": account.relation,
-                "total": account.total.as_dict(),
-                "fingerprints": account.fingerprints,
-                "closed": account.closed,
-            }
+            {**vars(account), "cap": account.cap.as_dict(), "total": account.total.as_dict()}
             for account in self.accounts.values()
         ]
         reserved = {run: vars(reservation) for run, reservation in self.reserved.items()}

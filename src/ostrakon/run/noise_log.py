@@ -24,15 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ostrakon.data.checksummed import (
-    Checksummed,
-    Damaged,
-    Unreachable,
-    array_from,
-    npy,
-    read_checksummed,
-    write_checksummed,
-)
+from ostrakon.data.checksummed import Checksummed, Damaged, array_from, npy, read_checksummed, write_checksummed
 from ostrakon.data.files import private_folder, sweep
 from ostrakon.data.object_store import ObjectPath
 from ostrakon.mechanisms.base import NO_ANSWER, FloatArray, Mechanism
@@ -178,8 +170,6 @@ class NoiseLog(Log):
     def _read(self, path: Path | ObjectPath, what: str) -> Checksummed | None:
         try:
             return read_checksummed(path, what=what)
-        except Unreachable:
-            raise
         except Damaged as error:
             raise InvalidInput(
                 f"{str(error).removesuffix('.')}; drawing again would cost privacy twice, so restore it or start a new "

@@ -10,7 +10,7 @@ from typing import Any
 import joblib
 import numpy as np
 
-from ostrakon.data.checksummed import Damaged, Unreachable, array_from, npy, read_checksummed, write_checksummed
+from ostrakon.data.checksummed import Checksummed, array_from, find_checksummed, npy, write_checksummed
 from ostrakon.data.files import private_folder, write_atomically
 from ostrakon.data.object_store import ObjectPath, StoredFolder
 from ostrakon.options.options import Options
@@ -237,9 +237,9 @@ class InFolder(Storage):
 
     def _find(self, name: str, *, what: str, belongs: Any) -> bytes | None:
         """What was kept under that name, here or else in the store, from where it is brought here."""
-        stored = _whole(self._home.private / name, what=what, belongs=belongs)
+        stored = _of_run(find_checksummed(self._home.private / name, what=what), belongs)
         if stored is None and self._store is not None:
-            stored = _whole(self._store / name, what=what, belongs=belongs)
+            stored = _of_run(find_checksummed(self._store / name, what=what), belongs)
             if stored is not None:
                 write_checksummed(self._home.private / name, stored, what=what, belongs=belongs)
         return stored
@@ -250,12 +250,6 @@ class InFolder(Storage):
         write_checksummed(self._home.private / name, content, what=what, belongs=belongs)
 
 
-def _whole(path: Path | ObjectPath, *, what: str, belongs: Any) -> bytes | None:
-    """What a whole file of this run holds; None where there is none, or a damaged or foreign one."""
-    try:
-        stored = read_checksummed(path, what=what)
-    except Unreachable:
-        raise
-    except Damaged:
-        return None
+def _of_run(stored: Checksummed | None, belongs: Any) -> bytes | None:
+    """What a file of this run holds; None for a foreign one."""
     return stored.payload if stored is not None and stored.belongs == belongs else None

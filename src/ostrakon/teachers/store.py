@@ -9,16 +9,7 @@ from typing import Any
 import joblib
 import numpy as np
 
-from ostrakon.data.checksummed import (
-    Checksummed,
-    Damaged,
-    Unreachable,
-    array_from,
-    digest_of_json,
-    npy,
-    read_checksummed,
-    write_checksummed,
-)
+from ostrakon.data.checksummed import array_from, digest_of_json, find_checksummed, npy, write_checksummed
 from ostrakon.data.files import private_folder, sweep
 from ostrakon.data.object_store import AnyPath, ObjectPath
 from ostrakon.validation import InvalidInput
@@ -57,7 +48,7 @@ class TeacherStore:
         asked = json.loads(json.dumps(specification, sort_keys=True, default=repr))
         self._specification = digest_of_json(asked)
         file = self.path / "specification.json"
-        stored = _whole(file, "specification of the teachers")
+        stored = find_checksummed(file, what="specification of the teachers")
         if stored is None:
             # Every teacher has its fingerprint, so teachers of other settings are refused without this file, too.
             text = json.dumps(asked, sort_keys=True, indent=1).encode()
@@ -89,7 +80,7 @@ class TeacherStore:
 
         Raises `InvalidInput` if they were trained on other rows or settings than `fingerprint` describes.
         """
-        stored = _whole(self.file(piece), _models(piece))
+        stored = find_checksummed(self.file(piece), what=_models(piece))
         if stored is None:
             return None
         if stored.belongs != self._trained_on(fingerprint):
@@ -117,7 +108,7 @@ class KeptPiece:
 
     def models(self) -> list[Any]:
         """The teachers. Raises `InvalidInput` if they are missing, damaged or replaced."""
-        stored = _whole(self.store.file(self.piece), _models(self.piece))
+        stored = find_checksummed(self.store.file(self.piece), what=_models(self.piece))
         if stored is None or stored.checksum != self.checksum:
             what = "is missing or damaged" if stored is None else "was replaced during the run"
             raise InvalidInput(f"{self.store.file(self.piece)} {what}; the same command trains it again.")
@@ -125,7 +116,7 @@ class KeptPiece:
 
     def predictions(self, queries: str) -> np.ndarray[Any, Any] | None:
         """Their predictions, (teachers of the piece, queries); None if absent, or from other teachers."""
-        stored = _whole(self.store.predictions_file(self.piece, queries), _predictions(self.piece))
+        stored = find_checksummed(self.store.predictions_file(self.piece, queries), what=_predictions(self.piece))
         if stored is None or stored.belongs != self._belongs(queries):
             return None
         return array_from(stored.payload)
@@ -147,13 +138,3 @@ def _models(piece: int) -> str:
 
 def _predictions(piece: int) -> str:
     return f"predictions of the teachers of piece {piece}"
-
-
-def _whole(path: Path | ObjectPath, what: str) -> Checksummed | None:
-    """The content of an intact file; None if it is absent, damaged or of another piece: it is computed again."""
-    try:
-        return read_checksummed(path, what=what)
-    except Unreachable:
-        raise
-    except Damaged:
-        return None

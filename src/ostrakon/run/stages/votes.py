@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ostrakon.data.checksummed import Damaged, array_from, digest_of_json, npy, read_checksummed, write_checksummed
+from ostrakon.data.checksummed import array_from, digest_of_json, find_checksummed, npy, write_checksummed
 from ostrakon.data.domain import Domain
 from ostrakon.data.files import private_folder
 from ostrakon.data.labels import of_set_numbers
@@ -290,10 +290,7 @@ class Kept:
     def _some(self, X: Any) -> Any:
         belongs = {"rows": fingerprint_of(X), "features": self.seen}
         path = private_folder(self.folder) / f"{digest_of_json(belongs)}.npy"
-        try:
-            stored = read_checksummed(path, what=_FEATURES)
-        except Damaged:
-            stored = None
+        stored = find_checksummed(path, what=_FEATURES)
         if stored is not None and stored.belongs == belongs:
             return array_from(stored.payload)
         features = self.transform(X)
