@@ -75,6 +75,7 @@ class LabelRidge(ClassifierMixin, BaseEstimator):
             noise_of_totals=of_counts * (2 / labels) ** 0.5,
             records=moments.records,
             blocks=known.directions_of.blocks,
+            zero=-1.0 if known.limited else 0.0,
         )
         self.directions_ = known.directions_of
         self.classes_ = np.arange(labels)

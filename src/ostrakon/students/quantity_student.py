@@ -4,14 +4,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ostrakon.features.sums import SumMap
+from ostrakon.features.sums import SumMap, quantity_steps
 from ostrakon.students.cells import cell_means, cell_of
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import FloatArray, IntArray
+from ostrakon.votes import STEPS, FloatArray, IntArray
 
 SUMS = "sums"
 """The name of the student."""
@@ -42,9 +42,10 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
     -----
     A Bayesian linear model. The features' sums times the quantity are N C w but for noise, where C is the mean of
     products of features over public rows; those of a cell are its number of records times the mean of its public
-    features times w. The noise is known, and so are the variances of all sums; each block of features has a prior
-    variance of its own, the likeliest one given the release (MacKay 1992). So linear and curved parts, and sums by
-    cell, are weighed by what the noise has left of them.
+    features times w. The difference from the mean of the quantity is what is learned, because the mean may be far from
+    the middle of the range. The noise is known, and so are the variances of all sums; each block of features has a
+    prior variance of its own, the likeliest one given the release (MacKay 1992). So linear and curved parts, and sums
+    by cell, are weighed by what the noise has left of them.
 
     Guarantee: a function of public rows and of released sums, so it costs no privacy.
 
@@ -70,6 +71,7 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
         counts = np.asarray(released.counts, np.float64)
         if not (np.isfinite(sums).all() and np.isfinite(counts).all()):
             raise InvalidInput("The released sums must be finite.")
+        sums = sums + moments.records * _lost_by_rounding(feature_map, X, sums[0] / moments.records)
         sigma = float(feature_map.sums(np.full(moments.sums.shape, moments.sigma))[0])
         self.coef_, self.penalties_ = weights_of_sums(
             feature_map.of_rows(X),
@@ -92,6 +94,14 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
         return np.clip((self.directions_.of_rows(X) @ self.coef_ + 1) / 2, 0, 1)
 
 
+def _lost_by_rounding(feature_map: SumMap, X: Any, of_constant: float) -> FloatArray:
+    """What rounding takes from the mean contribution to sums, (features,), if all records have the mean quantity."""
+    steps = int(np.clip(np.rint((of_constant / feature_map.constant + 1) / 2 * STEPS), 0, STEPS))
+    exact = feature_map.steps(X)
+    rounded = quantity_steps(exact, np.full(len(exact), steps)).mean(axis=0)
+    return (exact.mean(axis=0) * (2 * steps / STEPS - 1) - rounded) / feature_map.longest
+
+
 def own_cells(X: Any, released: Any) -> tuple[IntArray, int]:
     """(the cell of every public row, the number of cells)."""
     given = np.asarray(X, np.float32)
@@ -110,13 +120,14 @@ def weights_of_sums(
     noise_of_totals: float,
     records: int,
     blocks: tuple[slice, ...],
+    zero: float = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
     """(weights, (features, targets); prior variance of each block) of the likeliest linear model.
 
     Parameters
     ----------
     rows : array of shape (rows, features)
-        Features of public rows.
+        Features of public rows; the first one is constant.
     own, cells
         As of `own_cells`.
     sums : array of shape (features, targets)
@@ -133,29 +144,36 @@ def weights_of_sums(
         Number of private records.
     blocks : tuple of slice
         The blocks of features, the constant first. All targets share their prior variances.
+    zero : float
+        The value of a target at which a record adds nothing to the sums.
     """
-    values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
-    values = records * np.maximum(values, 0)
     means = cell_means(rows, own, np.zeros((cells, rows.shape[1])))
     members = np.bincount(own, minlength=cells).astype(np.float64)
     expected = _records(totals, members, records, noise_of_totals)
     spread = 1 + records / len(rows)
-    rotated = vectors.T @ sums
-    # Means of features differ by chance between private and public rows, and sums by that times the target's mean.
-    squared_means = np.square(sums[blocks[0]] / records).sum(axis=0).mean()
+    # What is learned is the difference from the mean of each target. Numbers of records and means of features differ by
+    # chance between private and public rows, and these differences count as often as the mean is away from `zero`.
+    target_means = sums[0] / (records * rows[0, 0])
+    away = np.square(target_means - zero).mean()
+    products, row_means = rows.T @ rows / len(rows), rows.mean(axis=0)
+    by_chance = away * (products - np.outer(row_means, row_means))
+    sums = sums - records * row_means[:, None] * target_means
+    differences = differences - (expected if totals is None else totals)[:, None] * target_means
+    noise_of_cells = noise[1] ** 2 + (0.0 if totals is None else away * noise_of_totals**2)
     fitted: list[tuple[float, FloatArray, FloatArray]] = []
     for left in _UNEXPLAINED:
-        variances = values * (left + squared_means) * spread + noise[0] ** 2
-        by_cell = expected * left * spread + noise[1] ** 2
-        precision = (vectors * (values**2 / variances)) @ vectors.T
-        precision += (means.T * (expected**2 / by_cell)) @ means
-        weighted_sums = vectors @ ((values / variances)[:, None] * rotated)
-        weighted_sums += means.T @ ((expected / by_cell)[:, None] * differences)
-        constant = np.log(variances).sum() * sums.shape[1] + (rotated**2 / variances[:, None]).sum()
-        constant += np.log(by_cell).sum() * sums.shape[1] + (differences**2 / by_cell[:, None]).sum()
+        covariance = records * spread * (left * products + by_chance) + noise[0] ** 2 * np.eye(len(products))
+        root = np.linalg.cholesky(covariance)
+        design, observed = (solve_triangular(root, part, lower=True) for part in (records * products, sums))
+        by_cell = expected * left * spread + noise_of_cells
+        precision = design.T @ design + (means.T * (expected**2 / by_cell)) @ means
+        weighted_sums = design.T @ observed + means.T @ ((expected / by_cell)[:, None] * differences)
+        constant = (2 * np.log(np.diag(root)).sum() + np.log(by_cell).sum()) * sums.shape[1]
+        constant += np.square(observed).sum() + (differences**2 / by_cell[:, None]).sum()
         weights, penalties, likelihood = _likeliest(precision, weighted_sums, blocks)
         fitted.append((likelihood - constant / 2, weights, penalties))
     _, best, penalties = max(fitted, key=lambda entry: entry[0])
+    best[0] += target_means / rows[0, 0]
     return best, penalties
 
 
