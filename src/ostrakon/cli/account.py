@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +13,7 @@ from ostrakon.accounting.account import Account
 from ostrakon.accounting.account import account as price
 from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.accounting.rdp import Conversion
-from ostrakon.cli.app import app, bar, console
+from ostrakon.cli.app import app, bar, console, print_json
 from ostrakon.cli.options import Stages, mechanism_parameters, votes_file, with_options
 from ostrakon.cli.stages import earlier_of, number, only, show_stages, shown, stages_of
 from ostrakon.mechanisms import Mechanism
@@ -89,11 +88,11 @@ def _show(votes: Votes, law: Mechanism, cost: Account, *, as_json: bool) -> None
         claimed = law.claimed_epsilon(queries=votes.queries, delta=cost.worst_case.delta)
         if claimed is not None:
             answer |= {"claimed": claimed, "warning": law.warning}
-        typer.echo(json.dumps(answer, allow_nan=False))
+        print_json(answer)
     else:
         console.print(as_table(votes, law, cost))
         if law.warning:
-            console.print(law.warning, style="bold red", highlight=False)
+            console.print(law.warning, style="bold red")
         console.print(cost.notice, style="dim")
 
 

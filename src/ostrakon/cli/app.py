@@ -6,6 +6,7 @@ import errno
 import gc
 import importlib
 import io
+import json
 import os
 import re
 import sys
@@ -103,8 +104,8 @@ class SafeConsole(Console):
 
 
 # In a pipe or a file there is no window to fit into, and cells must not be truncated.
-console = SafeConsole(width=None if sys.stdout.isatty() else 120)
-errors = SafeConsole(stderr=True)
+console = SafeConsole(width=None if sys.stdout.isatty() else 120, highlight=False)
+errors = SafeConsole(stderr=True, highlight=False)
 
 
 _ROOT = app
@@ -179,10 +180,20 @@ def bar(label: str) -> Generator[Callable[[int, int], None]]:
         yield lambda done, total: shown.update(task, completed=done, total=total, visible=True)
 
 
+def print_json(value: Any) -> None:
+    """Print plain values as one line of JSON."""
+    typer.echo(json.dumps(value, allow_nan=False))
+
+
+def begin(step: str) -> None:
+    """Print the name of a step when it begins, beside the results."""
+    errors.print(f"[dim]{step} …[/]")
+
+
 def _fail(sentence: str) -> NoReturn:
     message = in_command_line_words(sentence, _arguments())
     # As plain text: brackets in a path or a label are not markup.
-    errors.print("[bold red]Error:[/]", Text(message), highlight=False, soft_wrap=True)
+    errors.print("[bold red]Error:[/]", Text(message), soft_wrap=True)
     sys.exit(2)
 
 

@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from ostrakon.cli.app import app, console
+from ostrakon.cli.app import app, begin, console, print_json
 from ostrakon.cli.options import mechanism_parameters, with_options
 from ostrakon.validation import InvalidInput
 
@@ -99,7 +98,7 @@ def audit(
 def _tell(result: Any, *, as_json: bool, warning: str = "") -> None:
     """Print the result; exit status 1 if it refutes the claim."""
     if as_json:
-        typer.echo(json.dumps(result.as_json(), allow_nan=False))
+        print_json(result.as_json())
     else:
         from ostrakon.report.table import pairs_table
 
@@ -115,25 +114,20 @@ def _tell(result: Any, *, as_json: bool, warning: str = "") -> None:
             "Event seen", f"{result.seen[0]:,} and {result.seen[1]:,} times in {result.samples:,} runs on each"
         )
         console.print(table)
-        console.print(result.verdict, style="bold red" if result.refuted else "", highlight=False)
+        console.print(result.verdict, style="bold red" if result.refuted else "")
         if warning:
-            console.print(warning, highlight=False)
+            console.print(warning)
     if result.refuted:
         raise typer.Exit(1)
 
 
 def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float, jobs: int, as_json: bool) -> None:
     """Audit the run in the folder `path`, or one of the options in that file, by canaries or poisoned teachers."""
-    from ostrakon.cli.app import errors
     from ostrakon.noise import secure_rng
     from ostrakon.run_audit.audit_run import audit_run
     from ostrakon.run_audit.audit_teachers import audit_teachers
 
     task, options, plan = _read_run(path, jobs)
-
-    def say(stage: str) -> None:
-        errors.print(f"[dim]{stage} …[/]", highlight=False)
-
     if out is not None and (plan.levels or not plan.per_record):
         raise InvalidInput(
             "--out cannot be given for a run that trains teachers or has levels: its audit writes nothing."
@@ -144,7 +138,7 @@ def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float,
     if not plan.per_record:
         rng = secure_rng()
         _tell(
-            audit_teachers(task, options, plan, rng=rng, samples=samples, confidence=confidence, say=say),
+            audit_teachers(task, options, plan, rng=rng, samples=samples, confidence=confidence, say=begin),
             as_json=as_json,
         )
         return
@@ -157,13 +151,13 @@ def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float,
         plan=plan,
         original=path if path.is_dir() else None,
         confidence=confidence,
-        say=say,
+        say=begin,
     )
     if as_json:
-        typer.echo(json.dumps(result.as_json(), allow_nan=False))
+        print_json(result.as_json())
     else:
-        console.print(result.verdict, style="bold red" if result.refuted else "", highlight=False)
-        console.print(f"Keep private    {folder} (the audited run: nothing in it may be published)", highlight=False)
+        console.print(result.verdict, style="bold red" if result.refuted else "")
+        console.print(f"Keep private    {folder} (the audited run: nothing in it may be published)")
     if result.refuted:
         raise typer.Exit(1)
 
@@ -214,7 +208,7 @@ def _audit_levels(task: Any, options: Any, plan: Any, *, samples: int, confidenc
     console.print(table)
     refuted = [one.level for one in audits if one.refuted]
     sentence = "No level is refuted." if not refuted else f"Refuted: the claims of the levels {', '.join(refuted)}."
-    console.print(sentence, style="bold red" if refuted else "", highlight=False)
+    console.print(sentence, style="bold red" if refuted else "")
     if refuted:
         raise typer.Exit(1)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from ostrakon.cli.account import first_queries, read_votes
-from ostrakon.cli.app import app, console
+from ostrakon.cli.app import app, console, print_json
 from ostrakon.cli.options import votes_file, with_options
 from ostrakon.data.votes_file import class_names
 from ostrakon.validation import InvalidInput
@@ -80,7 +79,7 @@ def compare(
 
         save_picture(comparison, picture)
     if as_json:
-        typer.echo(json.dumps(comparison.as_json(), allow_nan=False))
+        print_json(comparison.as_json())
         return
     _print(comparison)
 
@@ -123,9 +122,9 @@ def _print(comparison: Comparison) -> None:
     for row in comparison.rows:
         if row.claimed is not None:
             console.print(f"{row.name}: its epsilon of {row.claimed:.3g} is claimed, not true.", style="red")
-    console.print(comparison.advice, style="bold", highlight=False)
-    console.print(ADJACENCY, style="dim", highlight=False)
-    console.print(NOTICE, style="dim", highlight=False)
+    console.print(comparison.advice, style="bold")
+    console.print(ADJACENCY, style="dim")
+    console.print(NOTICE, style="dim")
 
 
 def _table(comparison: Comparison) -> Table:

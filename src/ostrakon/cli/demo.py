@@ -51,11 +51,10 @@ def demo(
         done[name] = outcome, publish(outcome, who, publish_accuracy=True)
     console.print(tables_side_by_side(done))
     shown = side_by_side({name: outcome for name, (outcome, _) in done.items()}, out / "both-ways.png")
-    console.print(f"[bold]Picture[/]           {shown} (keep private: it shows votes)", highlight=False, soft_wrap=True)
+    console.print(f"[bold]Picture[/]           {shown} (keep private: it shows votes)", soft_wrap=True)
     console.print(
         "\nNext, with a table of your own:\n"
         "  [bold]ostrakon train --private private.csv --public public.csv --target COLUMN "
         "--classes A,B --epsilon 2 --out my-run[/]",
-        highlight=False,
         soft_wrap=True,
     )

@@ -1,13 +1,12 @@
 """`ostrakon draw VOTES`: noisy answers to existing votes, paid from a ledger."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ostrakon.cli.account import first_queries, mechanism_of, read_votes
-from ostrakon.cli.app import app, console
+from ostrakon.cli.app import app, console, print_json
 from ostrakon.cli.options import Stages, mechanism_parameters, votes_file, with_options
 from ostrakon.cli.stages import number, shown, stages_of
 from ostrakon.statements.statement import delta_in_words
@@ -47,14 +46,13 @@ def draw(
     if as_json:
         worst = {"epsilon": number(drawn.cost.epsilon), "delta": drawn.cost.delta}
         answer = {"worst_case": worst, "labels": str(drawn.file), "account": drawn.account.as_dict()}
-        typer.echo(json.dumps(answer, allow_nan=False))
+        print_json(answer)
         return
     console.print(account_table(drawn.account))
     answered = int((drawn.labels >= 0).sum())
     console.print(
         f"{answered:,} of {votes_read.queries:,} queries answered; paid: epsilon {shown(drawn.cost.epsilon)} at delta "
         f"{delta_in_words(drawn.cost.delta)}.",
-        highlight=False,
     )
-    console.print(f"May be published: {drawn.file}", highlight=False, markup=False)
-    console.print(f"Keep private: {out / 'private'}", highlight=False, markup=False)
+    console.print(f"May be published: {drawn.file}", markup=False)
+    console.print(f"Keep private: {out / 'private'}", markup=False)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ostrakon.cli.app import Commands, app, console
+from ostrakon.cli.app import Commands, app, console, print_json
 from ostrakon.validation import InvalidInput
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def open_account(
     history = book.account(name)
     _tell({name: history}, as_json=as_json)
     if private is not None and not as_json:
-        console.print(f"Bound to account {name}: {private}, by {history.unit}.", highlight=False, markup=False)
+        console.print(f"Bound to account {name}: {private}, by {history.unit}.", markup=False)
 
 
 @ledger.command()
@@ -89,7 +88,7 @@ def show(
 
         drawn = save_burn_down(accounts, out)
         if not as_json:
-            console.print(f"Picture: {drawn}", highlight=False, markup=False)
+            console.print(f"Picture: {drawn}", markup=False)
 
 
 @ledger.command()
@@ -114,7 +113,7 @@ def verify(
 
     book = _ledger(url)
     for sentence in _facts(find_recorded(Path(folder), book), book.url):
-        console.print(sentence, highlight=False, markup=False)
+        console.print(sentence, markup=False)
 
 
 def _facts(recorded: Recorded, url: str) -> list[str]:
@@ -156,7 +155,7 @@ def export(
     book = _ledger(_of_ledger(url, given))
     entries = [{"sequence": link.sequence, **link.fields, "hash": link.hash} for link in book.entries()]
     if out is None:
-        typer.echo(json.dumps({"ledger": book.url, "entries": entries}, allow_nan=False))
+        print_json({"ledger": book.url, "entries": entries})
         return
     from ostrakon.data.files import write_json
 
@@ -201,7 +200,7 @@ def _ledger(url: str) -> Ledger:
 
 def _tell(accounts: dict[str, History], *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({"accounts": [history.as_dict() for history in accounts.values()]}, allow_nan=False))
+        print_json({"accounts": [history.as_dict() for history in accounts.values()]})
         return
     from ostrakon.report.budget_table import account_table
 

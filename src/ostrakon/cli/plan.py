@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ostrakon.cli.app import app, console, errors
+from ostrakon.cli.app import app, begin, console, print_json
 from ostrakon.cli.options import mechanism_parameters, options_of, with_options
 from ostrakon.cli.train import say
 from ostrakon.data.classes import labels_in
@@ -77,7 +76,7 @@ def plan(
         raise InvalidInput(f"epsilons must be given as --epsilons, got {more[0]} on its own.")
     asked = _numbers([*(epsilons or ()), *(more or ())])
     settled = Options.of({name: value for name, value in {**options, **parameters}.items() if value is not None})
-    _begin("Reading the public rows")
+    begin("Reading the public rows")
     from ostrakon.features.text import reads_text
     from ostrakon.forecast.outlook import EPSILONS, outlook
     from ostrakon.forecast.public_rows import read_public
@@ -90,7 +89,7 @@ def plan(
         if done * repetitions % total == 0:
             say(f"Simulated {done} of {total}")
 
-    _begin("Pricing")
+    begin("Pricing")
     result = outlook(
         shown,
         settled,
@@ -126,10 +125,6 @@ def _numbers(epsilons: list[str]) -> list[float]:
         raise InvalidInput(f"epsilons must be numbers, as --epsilons 0.5 1 2, got {given!r}.") from None
 
 
-def _begin(step: str) -> None:
-    errors.print(f"[dim]{step} …[/]", highlight=False)
-
-
 def _show(priced: Outlook) -> None:
     from ostrakon.forecast.outlook import NOT_YET
     from ostrakon.report.forecast_table import outlook_sentences, outlook_table
@@ -137,7 +132,7 @@ def _show(priced: Outlook) -> None:
     console.print(outlook_table(priced))
     _print(outlook_sentences(priced))
     if priced.not_rehearsed == NOT_YET:
-        _begin("Computing features of the public rows")
+        begin("Computing features of the public rows")
 
 
 def _show_forecast(result: Outlook, out: Path | None, *, as_json: bool) -> None:
@@ -150,7 +145,7 @@ def _show_forecast(result: Outlook, out: Path | None, *, as_json: bool) -> None:
 
         drawn = save_pictures(result, out)
     if as_json:
-        typer.echo(json.dumps(result.as_dict(), allow_nan=False))
+        print_json(result.as_dict())
         return
     if result.rehearsal is not None:
         console.print(accuracy_table(result, result.rehearsal))
@@ -159,4 +154,4 @@ def _show_forecast(result: Outlook, out: Path | None, *, as_json: bool) -> None:
 
 def _print(sentences: list[str]) -> None:
     for sentence in sentences:
-        console.print(sentence, highlight=False, markup=False)
+        console.print(sentence, markup=False)

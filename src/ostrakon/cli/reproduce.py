@@ -35,7 +35,7 @@ def reproduce(
     from ostrakon.papers import reproduce as recompute
 
     def say(sentence: str) -> None:
-        errors.print(sentence, style="dim", highlight=False, markup=False)
+        errors.print(sentence, style="dim", markup=False)
 
     tables = recompute(paper, data=data, out=out, say=say, progress=console.is_terminal and not as_json)
     if as_json:
@@ -44,7 +44,7 @@ def reproduce(
     for table in tables:
         console.print(rich_table(table))
         if table.note:
-            console.print(table.note, style="dim", highlight=False, markup=False)
+            console.print(table.note, style="dim", markup=False)
         console.print()
 
 

@@ -60,13 +60,12 @@ def start(
         console.print(
             f"Account {spent.name}: epsilon {spent.cap.epsilon:g} at delta {spent.cap.delta:g}; blocks of {block} "
             f"answers that it has room for: {labeller.blocks_left()}.",
-            highlight=False,
             markup=False,
         )
         if not labeller.blocks_left():
             console.print(f"No block of {block} answers fits: rows that were answered before are, no new one is.")
         scheme = "http" if tls_cert is None else "https"
-        console.print(f"Listening at {scheme}://{host}:{port}; Ctrl-C ends it.", highlight=False, markup=False)
+        console.print(f"Listening at {scheme}://{host}:{port}; Ctrl-C ends it.", markup=False)
         listen(
             labeller,
             known,

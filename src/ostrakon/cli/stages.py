@@ -1,18 +1,16 @@
 """Runs of several mechanisms on the command line: what each is asked, and what all of them cost together."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import typer
 from rich.table import Table
 
 from ostrakon.accounting.account import EFFORT
 from ostrakon.accounting.data_independent.stages import Stage, worst_case_of_stages
 from ostrakon.accounting.epsilons import WorstCase
-from ostrakon.cli.app import console
+from ostrakon.cli.app import console, print_json
 from ostrakon.mechanisms import Mechanism
 from ostrakon.statements.statement import round_up
 from ostrakon.validation import InvalidInput, fraction, non_negative, whole
@@ -96,7 +94,7 @@ def show_stages(
         answer: dict[str, Any] = {"queries": first, "teachers": votes.teachers, "classes": votes.classes}
         answer |= {"stages": asked, "worst_case": {"epsilon": number(worst.epsilon), "delta": worst.delta}}
         before = None if earlier is None else {"epsilon": earlier.epsilon, "delta": earlier.delta}
-        typer.echo(json.dumps({**answer, "earlier": before}, allow_nan=False))
+        print_json({**answer, "earlier": before})
         return
     words = [f"{one.queries:,} {'query' if one.queries == 1 else 'queries'} of {one.mechanism.name}" for one in stages]
     if earlier is not None:

@@ -160,15 +160,14 @@ def join(
         known, private, owner=owner, by=by, keep=keep, shares=shares, expect=expect, ledger=spend, jobs=jobs, say=say
     )
     if not known.exchange.summed:
-        console.print(f"Hand over: {joined.share}", highlight=False, markup=False)
-    console.print(f"Keep private: {joined.folder}", highlight=False, markup=False)
+        console.print(f"Hand over: {joined.share}", markup=False)
+    console.print(f"Keep private: {joined.folder}", markup=False)
     if known.exchange.summed:
         own = "" if keep is None else f" --keep {shlex.quote(str(keep))}"
         own += "" if shares is None else f" --shares {shlex.quote(str(shares))}"
         console.print(
             f"Next, at a time that all owners agree on: ostrakon study sum {shlex.quote(str(folder))} --owner {owner} "
             f"--key {owner}.key{own}",
-            highlight=False,
             markup=False,
             soft_wrap=True,
         )
@@ -185,8 +184,8 @@ def certificate(
     from ostrakon.study.certificates import make_certificate
 
     key, public = make_certificate(owner, out, days=days)
-    console.print(f"Keep secret: {key}", highlight=False, markup=False)
-    console.print(f"Give to the coordinator: {public}", highlight=False, markup=False)
+    console.print(f"Keep secret: {key}", markup=False)
+    console.print(f"Give to the coordinator: {public}", markup=False)
 
 
 @study.command(name="sum")
@@ -226,10 +225,9 @@ def sum_tables(
     console.print(
         f"Opened: the sum of {len(done.owners)} tables, in {done.seconds:.1f} s; {done.bytes_sent:,} bytes sent by "
         f"{owner}.",
-        highlight=False,
         markup=False,
     )
-    console.print(f"The same for all owners: {done.path}", highlight=False, markup=False)
+    console.print(f"The same for all owners: {done.path}", markup=False)
 
 
 @study.command()

@@ -161,4 +161,4 @@ def show_plan(given: Mapping[str, Any], *, engine: str = "local") -> None:
 
 def say(stage: str) -> None:
     """Print the name of a stage when it begins."""
-    console.print(f"[dim]{stage} …[/]", highlight=False)
+    console.print(f"[dim]{stage} …[/]")

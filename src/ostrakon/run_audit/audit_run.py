@@ -42,7 +42,6 @@ def audit_run(
     rng: np.random.Generator,
     plan: Plan | None = None,
     original: Path | None = None,
-    asked: dict[str, Any] | None = None,
     confidence: float = 0.95,
     say: Say = lambda stage: None,
 ) -> OneRunAudit:
@@ -66,8 +65,6 @@ def audit_run(
         Of the run that is audited; by default what the options settle.
     original : Path, optional
         Folder of that run, to see whether its noise was used again; by default this is not checked.
-    asked : dict, optional
-        As of `ostrakon.run.pipeline.run`.
     confidence : float, default 0.95
         In (0, 1).
     say : callable
@@ -102,7 +99,7 @@ def audit_run(
     digest = hashlib.sha256(canaries.coins.tobytes()).hexdigest()
     with_canaries = dataclasses.replace(task, private=private, fingerprints={**task.fingerprints, "canaries": digest})
     again = _same_numbers(options, plan)
-    outcome = run(folder, with_canaries, again, asked=asked, say=say)
+    outcome = run(folder, with_canaries, again, say=say)
     counts = _released(publish(outcome) / NOISY_COUNTS, queries)
     say("Counting the votes without canaries")
     without, _ = collect(outcome.plan, task.private, view, queries, options, folder=folder / "private" / "without")
