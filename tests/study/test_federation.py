@@ -202,5 +202,5 @@ def test_a_message_that_holds_no_study_writes_nothing(three, studies):
 def test_site_files_are_checked(three, studies, changes, message):
     with pytest.raises(InvalidInput, match=message):
         site(three, studies["files"], "north", **changes)
-    with pytest.raises(InvalidInput, match="must be a TOML file of an owner's site"):
+    with pytest.raises(InvalidInput, match="site must be a readable TOML file"):
         Site.read(three.folder / "absent.toml")

@@ -3,7 +3,6 @@
 import os
 import shutil
 import tempfile
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ostrakon.data.checksummed import read_regular
-from ostrakon.data.files import private_folder, write_atomically
+from ostrakon.data.files import private_folder, read_toml, write_atomically
 from ostrakon.report.release import publish
 from ostrakon.study.finish import finish_study
 from ostrakon.study.join import join_study, require_expected
@@ -76,11 +75,7 @@ class Site:
         InvalidInput
             If the file cannot be read, lacks a parameter, or has another one.
         """
-        source = Path(path)
-        try:
-            content = tomllib.loads(source.read_text(encoding="utf-8-sig"))
-        except (OSError, ValueError) as error:
-            raise InvalidInput(f"{source} must be a TOML file of an owner's site ({error}).") from None
+        source, content = Path(path), read_toml("site", path)
         needed = [field.name for field in fields(cls) if field.default is not None]
         for name in needed:
             if not isinstance(content.get(name), str) or not content[name]:
