@@ -9,6 +9,7 @@ import sys
 import types
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,11 +114,18 @@ def few_orders() -> Generator[None]:
 
 
 @pytest.fixture
-def small_dictionary(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`patches` learns 20 atoms instead of 400."""
+def small_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`patches` learns 20 atoms instead of 400, `contrastive` 32 features in two epochs instead of 512 in 60."""
+    from ostrakon.features import representation
     from ostrakon.features.patches import PatchFeatures
 
+    def contrastive() -> Any:
+        from ostrakon.features.contrastive import ContrastiveEncoder
+
+        return ContrastiveEncoder(width=2, epochs=2)
+
     monkeypatch.setattr(PatchFeatures.__init__, "__defaults__", (20, None))
+    monkeypatch.setattr(representation, "_contrastive", contrastive)
 
 
 bucket = pytest.fixture(s3_server.bucket)

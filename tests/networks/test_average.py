@@ -18,9 +18,9 @@ TABLE = RNG.normal(size=(90, 5)).astype(np.float32)
 LABELS = np.arange(90) % 3
 
 
-def trained(network, X, count=3):
+def trained(network, X, count=3, steps=20):
     return [
-        TorchClassifier(network, steps=20, batch_size=16, random_state=seed).fit(X, LABELS) for seed in range(count)
+        TorchClassifier(network, steps=steps, batch_size=16, random_state=seed).fit(X, LABELS) for seed in range(count)
     ]
 
 
@@ -48,7 +48,7 @@ def test_side_by_side_they_answer_as_each_asked_alone(network, X):
 
 
 def test_networks_that_cannot_stand_side_by_side_are_asked_one_by_one():
-    models = trained("resnet", IMAGES, 2)
+    models = trained("resnet", IMAGES, 2, steps=4)
     made = averaged([model.exported_network() for model in models])
     assert isinstance(made, MeanOfLogits)
     assert describe(made) is None

@@ -39,15 +39,15 @@ def votes(files, out):
     return array_from(read_checksummed(files / out / "private" / "votes.npy", what="votes").payload)
 
 
-def workers():
+def workers(count):
     distributed = pytest.importorskip("distributed")
-    return distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+    return distributed.LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None)
 
 
 @pytest.fixture(scope="module")
 def cluster():
     """Two workers, which import the libraries once for all tests."""
-    with workers() as started:
+    with workers(2) as started:
         yield started
 
 
@@ -114,8 +114,8 @@ def test_per_record_votes_are_counted_by_workers(files, cluster):
 
 @pytest.mark.slow
 def test_workers_read_and_write_the_store(files, bucket):
-    # Workers read the address of the store from their environment when they start.
-    with workers() as cluster:
+    # A worker reads the address of the store from its environment when it starts.
+    with workers(1) as cluster:
         assert train(files, "trained-here").returncode == 0
         engine = ("--engine", f"dask:{cluster.scheduler_address}")
         done = train(files, "trained-there", *engine, "--store", "s3://hospital/trained")

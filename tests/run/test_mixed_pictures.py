@@ -160,7 +160,7 @@ def brightness():
     return lambda rows: np.asarray(rows, np.float64).reshape(len(rows), -1, 3).sum(axis=1)
 
 
-@pytest.mark.usefixtures("small_dictionary")
+@pytest.mark.usefixtures("small_encoders")
 @pytest.mark.parametrize(
     "name",
     [

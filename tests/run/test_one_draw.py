@@ -21,8 +21,8 @@ from ostrakon.run.one_draw import draw_once
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import BoundedVotes, Votes
 
-VOTES = Votes(np.random.default_rng(0).multinomial(250, [0.6, 0.3, 0.1], size=30))
-LAW = ConfidentGNMax(threshold=140, sigma1=90, sigma2=45)
+VOTES = Votes(np.random.default_rng(0).multinomial(60, [0.6, 0.3, 0.1], size=30))
+LAW = ConfidentGNMax(threshold=40, sigma1=90, sigma2=45)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_an_older_copy_of_the_ledger_is_refused(url, tmp_path):
 
 
 def test_what_does_not_fit_draws_nothing(url, tmp_path):
-    loud = ConfidentGNMax(threshold=140, sigma1=9, sigma2=4)
+    loud = ConfidentGNMax(threshold=40, sigma1=9, sigma2=4)
     with pytest.raises(Refused, match="would pass the cap"):
         drawn(url, tmp_path / "out", loud)
     assert not list((tmp_path / "out").rglob("*.csv"))
@@ -119,7 +119,7 @@ def test_several_mechanisms_are_paid_together_and_drawn_once(url, tmp_path, monk
     first = drawn(url, tmp_path / "out", asked)
     assert drawn(url, tmp_path / "out", asked).labels.tolist() == first.labels.tolist()
     (spent,) = first.account.spends
-    together = worst_case_of_stages(asked, delta=1e-5, teachers=250, classes=3)
+    together = worst_case_of_stages(asked, delta=1e-5, teachers=60, classes=3)
     assert first.cost == together
     assert spent.cost.pure in (None, together.epsilon)
     assert "confident-gnmax" in spent.what
@@ -150,7 +150,7 @@ def test_an_account_is_for_its_own_neighbours(url, tmp_path):
 def test_other_votes_and_other_ledgers_are_refused(url, tmp_path):
     drawn(url, tmp_path / "out")
     with pytest.raises(InvalidInput, match="holds a run on other data"):
-        drawn(url, tmp_path / "out", votes=Votes(np.tile([150, 60, 40], (30, 1))))
+        drawn(url, tmp_path / "out", votes=Votes(np.tile([36, 14, 10], (30, 1))))
     with pytest.raises(InvalidInput, match="sigma2 was 45"):
         drawn(url, tmp_path / "out", GNMax(sigma2=40.0))
     other = f"sqlite:///{tmp_path / 'other.db'}"
@@ -165,7 +165,7 @@ def test_other_votes_and_other_ledgers_are_refused(url, tmp_path):
 @pytest.mark.slow
 def test_on_the_command_line(url, tmp_path):
     np.save(tmp_path / "votes.npy", VOTES.counts)
-    law = ["--mechanism", "confident-gnmax(threshold=140, sigma1=90, sigma2=45)"]
+    law = ["--mechanism", "confident-gnmax(threshold=40, sigma1=90, sigma2=45)"]
     told = ostrakon(
         "draw", "votes.npy", *law, "--ledger", url, "--ledger-account", "me", "--sigma1", 3, folder=tmp_path
     )

@@ -333,7 +333,7 @@ def test_a_student_of_moments_needs_the_mechanism_that_releases_them():
 @pytest.mark.slow
 @pytest.mark.parametrize(("options", "chosen"), [({}, "moment-gnmax"), ({"teacher": "naive-bayes"}, "confident-gnmax")])
 def test_what_is_left_open_is_planned_by_that_rule(options, chosen):
-    plan = make_plan(Options(epsilon=3.0, **options), units=6_000, pool=300, classes=3)
+    plan = make_plan(Options(epsilon=3.0, **options), units=2_000, pool=60, classes=3)
     assert plan.mechanism.name == chosen
 
 

@@ -85,7 +85,7 @@ def test_pictures_through_an_encoder_of_the_operator(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("small_dictionary")
+@pytest.mark.usefixtures("small_encoders")
 def test_pictures_whose_features_are_learned(tmp_path):
     done, files = trained(tmp_path, images, representation="patches", teachers=10, student="logistic")
     same = ostrakon.refit(done.release, out=tmp_path / "same", public=files["public"], test=files["test"])

@@ -473,7 +473,7 @@ def answers_are_forced(monkeypatch):
     monkeypatch.setattr(noise_log, "sample_capped", forced)
 
 
-@pytest.mark.usefixtures("small_dictionary")
+@pytest.mark.usefixtures("small_encoders")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "row", [pytest.param(row, id=str(row), marks=[pytest.mark.slow] if row.slow else []) for row in ROWS]
