@@ -49,6 +49,12 @@ def test_it_learns_and_says_what_it_costs(model):
     assert model.counts_.shape == (len(model.queries_), 2)
 
 
+def test_a_range_far_wider_than_needed_is_named(model):
+    wide = ostrakon.PATERegressor(epsilon=2.0, range=(0, 80), random_state=0).fit(X, Y, X_public=PUBLIC)
+    assert any("in the lower quarter of the range" in remark for remark in wide.statement_.remarks)
+    assert not any("quarter of the range" in remark for remark in model.statement_.remarks)
+
+
 def test_the_released_student_says_the_same(model, tmp_path):
     model.save_release(tmp_path / "release")
     student = load_student(tmp_path / "release")

@@ -48,6 +48,8 @@ _MANY = 3.0
 """A student that predicts a class for more than this multiple of what the released numbers show is mostly wrong."""
 _NAMED = 5
 """Classes that a warning names."""
+_NEARLY_ALL, _END = 0.98, 0.25
+"""Share of public rows whose estimates are near one end of the range, and the part of the range that is near it."""
 
 
 def judged(
@@ -68,9 +70,9 @@ def judged(
     """
     warning = selection.compare_with_default()
     behind = (warning,) if warning else ()
-    if plan.target == "quantity":
-        return (), behind
     said = np.asarray(selection.student.predict(learning.rows(selection.chosen)))
+    if plan.target == "quantity":
+        return (), (*_at_one_end(said), *behind)
     if plan.target == "labels":
         return (), (*_one_answer(said, list(labels)), *behind)
     shared: dict[str, Any] = {"said": said, "unit": unit, "protects": protects, "counted": counted}
@@ -297,6 +299,17 @@ def _one_answer(said: IntArray, labels: list[str]) -> tuple[str, ...]:
         for share, rows in ((0, "no"), (1, "every"))
         if (given == share).any()
     )
+
+
+def _at_one_end(shares: FloatArray) -> tuple[str, ...]:
+    """A sentence on a range whose middle is far from all estimates. shares: estimates, 0 to 1 in the range, (rows,)."""
+    for end, from_end in (("lower", shares), ("upper", 1 - shares)):
+        if np.quantile(from_end, _NEARLY_ALL) < _END:
+            return (
+                f"Warning: nearly all estimates for public rows are in the {end} quarter of the range. The errors "
+                "would be smaller with a range whose middle is near these estimates.",
+            )
+    return ()
 
 
 def _described(learning: Learning) -> bool:
