@@ -157,6 +157,8 @@ def test_without_labels_classes_are_asked_for_and_worlds_are_simulated(planned):
         (("--epsilons", 1, "--rehearse", "some"), "--rehearse must be one of per-record, all, none, got 'some'."),
         (("--epsilons", 1, "--repetitions", 1), "--repetitions must"),
         (("--epsilons", 1, "--delta", 2), "--delta must"),
+        (("--epsilons", 1, "--delta", "1,5"), "--delta must be a number, got '1,5'."),
+        (("--epsilons", 1, "--teachers", "2.5"), "--teachers must be a whole number, got '2.5'."),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(planned, arguments, sentence):

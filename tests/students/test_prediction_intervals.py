@@ -1,5 +1,7 @@
 """Intervals of a quantity from noisy counts of errors: the stated coverage holds for any law of errors."""
 
+import inspect
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -67,6 +69,21 @@ def test_half_widths_without_an_allowance_for_the_noise_are_rejected(monkeypatch
     assert 0 < failures(*drawn("edge", 3))[0.9] <= MOST
     monkeypatch.setattr(intervals, "CONFIDENCE", 0.5)
     assert failures(*drawn("edge", 3))[0.9] > MOST
+
+
+@pytest.mark.parametrize(
+    ("units", "noise", "allowance"),
+    [(400, 0.5, "coverage * (1 - coverage) / units"), (4000, 100.0, "variance + coverage")],
+)
+def test_half_widths_without_one_of_both_allowances_are_rejected(units, noise, allowance, monkeypatch):
+    """In one world records are few and the noise is small; in the other the noise decides."""
+    monkeypatch.setitem(WORLDS, "edge", (units, noise, _at_edges(units, noise, [0.897, 0.103])))
+    assert failures(*drawn("edge", 4))[0.9] <= MOST
+    without = inspect.getsource(half_widths_of).replace(allowance, f"0 * {allowance}")
+    places = dict(vars(intervals))
+    exec(without, places)
+    monkeypatch.setitem(globals(), "half_widths_of", places["half_widths_of"])
+    assert failures(*drawn("edge", 4))[0.9] > MOST
 
 
 def test_many_records_without_noise_give_the_quantile_rounded_up_to_an_edge():

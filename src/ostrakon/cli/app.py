@@ -61,7 +61,7 @@ class _Commands(TyperGroup):
 
 
 class OnceCommand(TyperCommand):
-    """A command that refuses an option given twice, of which only the last would count."""
+    """A command that refuses an option given twice, of which only the last would count, and names wrong numbers."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The arguments besides options."""
@@ -70,7 +70,16 @@ class OnceCommand(TyperCommand):
             if one in seen and one.param_type_name == "option" and not one.multiple:
                 raise InvalidInput(f"{one.opts[0]} must be given once, got it twice.")
             seen.add(one)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            # Pydantic's message names neither the value nor what is allowed.
+            cause: Any = error.__cause__
+            wrong: dict[str, Any] = cause.errors()[0] if hasattr(cause, "errors") else {}
+            kind = {"int": "a whole number", "float": "a number"}.get(wrong.get("type", "").partition("_")[0])
+            if error.param is None or kind is None:
+                raise
+            raise InvalidInput(f"{error.param.opts[0]} must be {kind}, got {wrong['input']!r}.") from None
 
 
 class Commands(typer.Typer):
