@@ -80,6 +80,12 @@ def test_folders_too(tmp_path, odd):
     np.testing.assert_array_equal(read_images(tmp_path).X, np.asarray(found))
 
 
+def test_a_table_beside_pictures_is_refused_by_what_it_must_be(tmp_path):
+    (tmp_path / "public.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(InvalidInput, match=r"public.csv must be a folder of pictures or a file .npz or .npy"):
+        read_images(tmp_path / "public.csv")
+
+
 def test_an_archive_that_ends_too_early_or_was_damaged_is_refused(tmp_path):
     for name, spoil in (("short", lambda content: content[:-700]), ("damaged", lambda content: content[:-1] + b"\0")):
         np.savez(tmp_path / "a.npz", X=SETS["bytes"])

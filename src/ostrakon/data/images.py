@@ -283,6 +283,9 @@ def _folder(location: Path, like: Images | None) -> Images:
 def _arrays(
     location: Path, target: str | None, by: str | None, read_by: Quantity | Labels | None, *, labelled: bool
 ) -> Images:
+    if location.exists() and location.suffix.lower() not in _ARRAYS:
+        kinds = " or ".join(_ARRAYS)
+        raise InvalidInput(f"{location} must be a folder of pictures or a file {kinds}, as the private data are.")
     try:
         result = stored_arrays(location, _X)
     except FileNotFoundError:
