@@ -1,16 +1,16 @@
-"""Probabilities that can be trusted: a temperature from the released counts, and the shares of the classes.
+"""Calibrated probabilities: a temperature from the released counts, and offsets from the class shares.
 
-Temperature. Held-out students give public rows probabilities p. With a temperature T they become p^(1/T),
-normalized, and m[k, j] is their mean over the public rows of cell k. The log loss of cells, -sum of Y[k, j] log m[k,
-j], is linear in the released counts Y, so its noise is known: for two temperatures the difference has the standard
-deviation sigma times the root of the sum of (log m - log m')^2. A temperature is taken only if it is better than 1 by
-more than two of these standard deviations, so that noise alone rarely leads to one, and of those the one with the
-smallest log loss: the widest margin would lie nearer to 1, because noise grows with the change. Of released labels each
-answered query is a cell of one row, and the standard deviation is that of its mean gain. A mechanism that answers where
-teachers agree leaves out the hard rows, so probabilities of other rows may then be too large.
+Temperature. Held-out students give public rows probabilities p. With a temperature T they become p^(1/T), normalized,
+and m[k, j] is their mean over the public rows of cell k. The log loss of cells, -sum of Y[k, j] log m[k, j], is linear
+in the released counts Y, so its noise is known: for two temperatures the difference has the standard deviation sigma
+times the root of the sum of (log m - log m')^2. A temperature is taken only if it is better than 1 by more than two of
+these standard deviations, so that noise alone rarely leads to one, and of those the one with the smallest log loss: the
+widest margin would lie nearer to 1, because noise grows with the change. With released labels each answered query is a
+cell of one row, and the standard deviation is that of its mean gain. A mechanism that answers where teachers agree
+leaves out the hard rows, so probabilities of other rows may then be too large.
 
-Shares. The released sums of a constant (or the counts) say how frequent the classes are among the private records.
-Added constants in the logarithms make the mean probabilities of the public rows agree with these shares.
+Shares. The released sums of a constant (or the counts) estimate the class frequencies of the private records. Constants
+added to the logarithms make the mean probabilities of the public rows agree with these shares.
 
 Balanced decisions. If every class counts the same, the best class of a row has the largest ratio of its probability to
 its share.
@@ -37,9 +37,9 @@ from ostrakon.students.selection import Released
 from ostrakon.votes import FloatArray, IntArray
 
 LEAST = 1e-4
-"""Probabilities below count as this one."""
+"""Smaller probabilities are replaced by this one."""
 HALF = 0.5 - 1e-9
-"""Probabilities that add up to so much reach the median; less than one half, for the last bits of the sum."""
+"""Cumulative probability of the median class; less than one half because of rounding."""
 _TEMPERATURES = np.exp(np.linspace(np.log(0.2), np.log(3.0), 25))
 _MARGIN = 2.0
 _ROUNDS = 200
@@ -52,7 +52,7 @@ class CalibratedStudent(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     student : fitted classifier
-        Its classes are those of this one.
+        Has the same classes.
     temperature : float
         Above 0; 1 changes nothing.
     offsets : array of float, shape (classes,)
@@ -89,67 +89,68 @@ class CalibratedStudent(ClassifierMixin, BaseEstimator):
             return self.student.predict(X)
         return np.asarray(self.classes_)[self.decided(self.predict_proba(X))]
 
-    def decided(self, likely: FloatArray) -> IntArray:
-        """The positions of the labels of rows, (rows,), from calibrated probabilities, (rows, classes)."""
+    def decided(self, proba: FloatArray) -> IntArray:
+        """Return the positions of the labels of rows, (rows,), from calibrated probabilities, (rows, classes)."""
         if self.ordered:
-            return median_class(likely)
-        return likely.argmax(axis=1) if self.weights is None else (np.log(likely) + np.log(self.weights)).argmax(axis=1)
+            return median_class(proba)
+        return proba.argmax(axis=1) if self.weights is None else (np.log(proba) + np.log(self.weights)).argmax(axis=1)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
 
-def median_class(likely: FloatArray) -> IntArray:
-    """The position of the median class of each row, (rows,), of probabilities (rows, classes) in their order.
+def median_class(proba: FloatArray) -> IntArray:
+    """Return the position of the median class of each row, (rows,), from probabilities (rows, classes) in class order.
 
     >>> median_class(np.array([[0.4, 0.2, 0.4], [0.5, 0.1, 0.4]])).tolist()
     [1, 0]
     """
-    return (likely.cumsum(axis=1) >= HALF).argmax(axis=1)
+    return (proba.cumsum(axis=1) >= HALF).argmax(axis=1)
 
 
-def tempered(likely: FloatArray, temperature: float, offsets: FloatArray) -> FloatArray:
-    """Probabilities (rows, classes) at a temperature, with offsets (classes,) to their logarithms.
+def tempered(proba: FloatArray, temperature: float, offsets: FloatArray) -> FloatArray:
+    """Return probabilities (rows, classes) at a temperature, with offsets (classes,) to their logarithms.
 
     >>> tempered(np.array([[0.8, 0.2]]), 0.5, np.zeros(2)).round(3).tolist()
     [[0.941, 0.059]]
     """
-    probabilities: FloatArray = softmax(np.log(np.maximum(likely, LEAST)) / temperature + offsets, axis=1)
+    probabilities: FloatArray = softmax(np.log(np.maximum(proba, LEAST)) / temperature + offsets, axis=1)
     return probabilities
 
 
-def temperature_of(likely: FloatArray, own: IntArray, released: Released, *, least: float = 0.0) -> float:
-    """The temperature of held-out probabilities of public rows, 1 unless another above `least` is clearly better.
+def temperature_of(proba: FloatArray, cell_index: IntArray, released: Released, *, least: float = 0.0) -> float:
+    """Return the temperature for held-out probabilities of public rows: 1 unless another above `least` is clearly
+    better.
 
-    likely: (rows, classes), NaN of rows that were not held out; rows of one cell are held out together. own: the cell
-    of each row, an index into the released counts, (rows,), below 0 for none.
+    proba: (rows, classes), NaN for rows that were not held out; rows of one cell are held out together. cell_index: the
+    cell of each row, an index into the released counts, (rows,), below 0 for none.
     """
-    tried = np.isfinite(likely).all(axis=1) & (own >= 0)
-    likely, own = likely[tried], own[tried]
-    # Cells that were not held out have no rows here, and no part in any difference.
-    cells, none = len(released.counts), np.zeros(likely.shape[1])
-    parts = 1 / np.maximum(np.bincount(own, minlength=cells), 1)[own]
-    mean = sparse.csr_array((parts, (own, np.arange(len(own)))), shape=(cells, len(own)))
+    tested = np.isfinite(proba).all(axis=1) & (cell_index >= 0)
+    proba, cell_index = proba[tested], cell_index[tested]
+    # Cells that were not held out have no rows here and contribute 0 to all differences.
+    cells, no_offsets = len(released.counts), np.zeros(proba.shape[1])
+    parts = 1 / np.maximum(np.bincount(cell_index, minlength=cells), 1)[cell_index]
+    mean = sparse.csr_array((parts, (cell_index, np.arange(len(cell_index)))), shape=(cells, len(cell_index)))
 
-    def of_cells(temperature: float) -> FloatArray:
-        return np.log(np.maximum(mean @ tempered(likely, temperature, none), 1e-6))
+    def log_means(temperature: float) -> FloatArray:
+        return np.log(np.maximum(mean @ tempered(proba, temperature, no_offsets), 1e-6))
 
-    plain, best, most = of_cells(1.0), 1.0, 0.0
+    reference, best, best_gain = log_means(1.0), 1.0, 0.0
     for temperature in _TEMPERATURES[least < _TEMPERATURES].tolist():
-        change = of_cells(temperature) - plain
+        change = log_means(temperature) - reference
         gains = (released.counts * change).sum(axis=1)
-        gained = float(gains.sum())
+        gain = float(gains.sum())
         if released.sigma2 is None:
             noise = float(gains.std()) * len(gains) ** 0.5
         else:
             noise = released.sigma2 * float(np.sqrt(np.square(change).sum()))
-        if gained > max(_MARGIN * noise, most):
-            best, most = temperature, gained
+        if gain > max(_MARGIN * noise, best_gain):
+            best, best_gain = temperature, gain
     return best
 
 
 def class_sizes(released: Released) -> tuple[FloatArray, float] | None:
-    """What the sums of features say of the sizes of the classes, (classes,), and its noise; None without sums."""
+    """Return estimates of the class sizes from the sums of features, (classes,), and their noise; None without sums."""
     moments = released.moments
     if moments is None or not isinstance(moments.directions, MomentMap):
         return None
@@ -157,21 +158,21 @@ def class_sizes(released: Released) -> tuple[FloatArray, float] | None:
 
 
 def class_shares(released: Released) -> FloatArray:
-    """The shares of all classes among the private records, from the least noisy released numbers, (classes,).
+    """Estimate the shares of all classes among the private records from the least noisy released numbers, (classes,).
 
-    A class that the noise hides gets the share of half a standard deviation of it.
+    The size of a class is at least half a standard deviation of its noise.
     """
-    of_counts = released.counts.sum(axis=0), float(released.sigma2 or 1.0) * len(released.counts) ** 0.5
-    totals, noise = class_sizes(released) or of_counts
-    known = np.maximum(totals, noise / 2)
-    return known / known.sum()
+    from_counts = released.counts.sum(axis=0), float(released.sigma2 or 1.0) * len(released.counts) ** 0.5
+    totals, noise = class_sizes(released) or from_counts
+    sizes = np.maximum(totals, noise / 2)
+    return sizes / sizes.sum()
 
 
-def agreeing_offsets(likely: FloatArray, shares: FloatArray, temperature: float) -> FloatArray:
-    """Offsets (classes,) with which the mean probabilities of rows (rows, classes) are `shares`, nearly."""
+def agreeing_offsets(proba: FloatArray, shares: FloatArray, temperature: float) -> FloatArray:
+    """Return offsets (classes,) with which the mean probabilities of rows (rows, classes) are nearly `shares`."""
     offsets = np.zeros(len(shares))
     for _ in range(_ROUNDS):
-        mean = tempered(likely, temperature, offsets).mean(axis=0)
+        mean = tempered(proba, temperature, offsets).mean(axis=0)
         offsets += np.log(shares / np.maximum(mean, 1e-12))
         if np.abs(mean - shares).max() < 1e-6:
             break

@@ -1,4 +1,4 @@
-"""Cells: the public rows around each representative, and what the private records in them may have been."""
+"""Cells: the public rows around each representative, and estimates of the private counts in them."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,45 +6,45 @@ from numpy.typing import NDArray
 from ostrakon.votes import FloatArray, IntArray
 
 _UNSURE = 0.5
-"""How far the private share of a cell may be from its public share, as a standard deviation of the latter."""
+"""Standard deviation of the private share of a cell around its public share, as a part of the latter."""
 
 
 def cell_of(features: NDArray[np.float32], centres: NDArray[np.float32]) -> IntArray:
-    """The nearest centre of every row, (rows,); a tie goes to the earlier one."""
-    squares, turned = np.square(centres).sum(axis=1), np.ascontiguousarray(-2 * centres.T)
+    """Return the index of the nearest centre of every row, (rows,); of equally near ones the first."""
+    squares, factors = np.square(centres).sum(axis=1), np.ascontiguousarray(-2 * centres.T)
 
     def nearest(rows: NDArray[np.float32]) -> IntArray:
-        away = rows @ turned
-        away += squares
-        return away.argmin(axis=1)
+        distances = rows @ factors
+        distances += squares
+        return distances.argmin(axis=1)
 
     return np.concatenate([nearest(features[at : at + 512]) for at in range(0, len(features), 512)])
 
 
 def cell_by_query(features: NDArray[np.float32], queries: IntArray) -> IntArray:
-    """The query nearest to every row, (rows,): that of a query is its own.
+    """Return the index of the query nearest to every row, (rows,); a query is nearest to itself.
 
     features: (rows, features). queries: positions of the queries among the rows.
     """
-    own = cell_of(features, features[queries])
-    own[queries] = np.arange(len(queries))
-    return own
+    cell_index = cell_of(features, features[queries])
+    cell_index[queries] = np.arange(len(queries))
+    return cell_index
 
 
-def cell_means(features: NDArray[np.floating], own: IntArray, centres: NDArray[np.floating]) -> FloatArray:
-    """The mean of the rows of each cell, (cells, features); the centre itself where a cell has no rows."""
+def cell_means(features: NDArray[np.floating], cell_index: IntArray, centres: NDArray[np.floating]) -> FloatArray:
+    """Return the mean of the rows of each cell, (cells, features); the centre if a cell has no rows."""
     sums = np.zeros(centres.shape)
-    np.add.at(sums, own, features)
-    members = np.bincount(own, minlength=len(centres))
+    np.add.at(sums, cell_index, features)
+    members = np.bincount(cell_index, minlength=len(centres))
     return np.where(members[:, None] > 0, sums / np.maximum(members, 1)[:, None], centres)
 
 
 def likely_counts(noisy: FloatArray, sizes: IntArray, *, sigma2: float) -> FloatArray:
-    """The counts from 0 that are likeliest to have become the `noisy` ones, (cells, classes).
+    """Return the nonnegative counts that are likeliest given the `noisy` ones, (cells, classes).
 
     sizes: public rows of each cell. sigma2: standard deviation of the Gaussian noise on every count.
-    The noisy counts are projected onto the counts from 0 whose sum is `likely_totals`, which is their maximum
-    likelihood. Cutting negative counts off instead would leave a sigma2 of noise in most classes of every cell.
+    The noisy counts are projected onto nonnegative counts with the sum `likely_totals`, the maximum likelihood
+    estimate. Setting negative counts to 0 would leave noise in most classes of every cell.
     Guarantee: a function of released and public numbers.
 
     >>> likely_counts(np.array([[9.0, 1.5, -2.5]]), np.array([4]), sigma2=1.0).round(2).tolist()
@@ -54,11 +54,11 @@ def likely_counts(noisy: FloatArray, sizes: IntArray, *, sigma2: float) -> Float
 
 
 def likely_totals(noisy: FloatArray, sizes: IntArray, *, sigma2: float) -> FloatArray:
-    """How many records each cell is likely to have, (cells,), at least 0.
+    """Estimate the number of records of each cell, (cells,), at least 0.
 
     noisy: counts of (cells, classes). sizes: public rows of each cell. sigma2: standard deviation of the Gaussian
     noise on every count.
-    The noisy sum of a cell and its share of the public rows are weighed by how far each can be trusted.
+    The noisy sum of a cell and its share of the public rows are weighted by their inverse variances.
     Guarantee: a function of released and public numbers.
     """
     expected = max(float(noisy.sum()), 0.0) * sizes / max(int(sizes.sum()), 1)
@@ -68,25 +68,25 @@ def likely_totals(noisy: FloatArray, sizes: IntArray, *, sigma2: float) -> Float
 
 
 def shared_out(
-    beliefs: FloatArray, own: IntArray, shares: FloatArray, *, sizes: IntArray, steps: int = 5
+    proba: FloatArray, cell_index: IntArray, shares: FloatArray, *, sizes: IntArray, steps: int = 5
 ) -> FloatArray:
-    """Class shares of every row, near `beliefs`, whose mean in each cell is nearly that cell's `shares`.
+    """Return class shares of every row, near `proba`, whose mean in each cell is nearly that cell's `shares`.
 
-    beliefs: a model's probabilities, (rows, classes). own: the cell of each row. shares: (cells, classes). sizes: rows
-    of each cell. Iterative proportional fitting: each row keeps its odds against its neighbours of the same cell, and
-    a cell that is half of one class has half of its rows for it, those that look most like it.
+    proba: a model's probabilities, (rows, classes). cell_index: the cell of each row. shares: (cells, classes). sizes:
+    number of rows of each cell. Iterative proportional fitting: odds ratios between rows of a cell are kept, and if
+    half of a cell has one class, that class goes to the half of its rows that are most likely to have it.
     """
-    given = np.clip(beliefs, 1e-4, None)
+    fitted = np.clip(proba, 1e-4, None)
     for _ in range(steps):
         current = np.zeros(shares.shape)
-        np.add.at(current, own, given)
-        given = given * (shares * sizes[:, None] / np.maximum(current, 1e-9))[own]
-        given = given / np.maximum(given.sum(axis=1, keepdims=True), 1e-12)
-    return given
+        np.add.at(current, cell_index, fitted)
+        fitted = fitted * (shares * sizes[:, None] / np.maximum(current, 1e-9))[cell_index]
+        fitted = fitted / np.maximum(fitted.sum(axis=1, keepdims=True), 1e-12)
+    return fitted
 
 
 def _projected(values: FloatArray, total: FloatArray) -> FloatArray:
-    """The nearest numbers from 0 of each row that sum to `total` (Duchi 2008)."""
+    """Return the nearest nonnegative numbers in each row that sum to `total` (Duchi 2008)."""
     ordered = -np.sort(-values, axis=1)
     beyond = (np.cumsum(ordered, axis=1) - total[:, None]) / np.arange(1, values.shape[1] + 1)
     last = np.maximum((ordered > beyond).sum(axis=1) - 1, 0)

@@ -18,26 +18,25 @@ from ostrakon.validation import InvalidInput, whole
 
 PASSES, DOUBLINGS = 10, 2
 MOST_ROWS = 20_000
-"""Public rows up to which a network passes over all of them so often."""
+"""Largest number of public rows for which a network makes `PASSES` passes."""
 LEARNED, GAINED = 0.95, 0.03
-"""Share of what it was taught, weighed as it was taught, that a network must know; and by how much more one must know
-that was trained twice as long, to be worth it: wrong labels are learned late, or never."""
+"""Weighted share of its training labels that a network must learn; and the gain that twice the training must bring:
+wrong labels are learned late, or never."""
 FALLEN = 0.02
-"""By how much of the best agreement with what was released a round may be worse and still be kept."""
+"""Tolerated loss of agreement with the released answers in a round, as a part of the best agreement."""
 
 
 @dataclass(eq=False, repr=False)
 class GraphStudent(ClassifierMixin, BaseEstimator):
-    """Few labels become many on the graph of public neighbours; a model learns from all of them, weighted by certainty.
+    """Labels are spread over a graph of public rows; a model learns from all of them, weighted by certainty.
 
     model: a classifier of raw rows that takes sample_weight (cloned); None: for images a convolutional network where
         PyTorch is installed, otherwise a kernel machine on the representation.
     representation, neighbours, strength: of the graph, as in `LabelSpreadingStudent`.
-    rounds: how often a model is trained, each time anew; all but the first answer together. Every row counts by how
-        far its likeliest class leads the next one, first on the graph and then in the eyes of the model before. Unsure
-        rows count, if little: left out, a whole way of writing a digit may be missing, and the model guesses it
-        wrong. A model that agrees clearly less with what was released than the one before is dropped, and no other
-        follows: it would be taught its mistakes.
+    rounds: number of models that are trained in turn; the prediction is the mean of all but the first. The weight of a
+        row is the margin between its two likeliest classes, first on the graph, then in the previous model. Unsure
+        rows keep a small weight: without them, a whole way of writing a digit may be missing. Training stops at a model
+        that agrees clearly less with the released answers than the previous one, and this model is dropped.
 
     fit(X, y): X all public rows, y integers of shape (rows,), -1 for unlabelled. fit_counts takes noisy counts.
     Fitted: `classes_`, `graph_` (the fitted `LabelSpreadingStudent`), `models_`. Deterministic under `random_state`.
@@ -46,7 +45,7 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
     """
 
     takes_rows = True
-    """Learns from the public rows themselves: it makes its own features."""
+    """It learns from the public rows themselves and computes its own features."""
 
     model: Any = None
     _: KW_ONLY
@@ -60,18 +59,18 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         """Spread the labels that are not -1 over all rows, then train."""
         labels = require_labels(y, row_count(X))
         graph = self._graph().fit(X, labels)
-        places = np.flatnonzero(labels != UNLABELLED)
-        votes = (labels[places, None] == graph.classes_[None, :]).astype(np.float64)
-        return self._learn(X, graph, labels, places, votes)
+        positions = np.flatnonzero(labels != UNLABELLED)
+        votes = (labels[positions, None] == graph.classes_[None, :]).astype(np.float64)
+        return self._learn(X, graph, labels, positions, votes)
 
     def fit_counts(self, X: Any, queries: ArrayLike, counts: ArrayLike, *, sigma2: float) -> Self:
         """Spread noisy counts instead of labels, then train; see `NoisyCountStudent.fit_counts`."""
-        places, noisy = require_counts(queries, counts, row_count(X))
-        graph = self._graph().fit_counts(X, places, noisy, sigma2=sigma2)
+        positions, noisy = require_counts(queries, counts, row_count(X))
+        graph = self._graph().fit_counts(X, positions, noisy, sigma2=sigma2)
         labels = np.full(row_count(X), UNLABELLED)
         votes = noisy[:, graph.classes_]
-        labels[places] = graph.classes_[votes.argmax(axis=1)]
-        return self._learn(X, graph, labels, places, votes)
+        labels[positions] = graph.classes_[votes.argmax(axis=1)]
+        return self._learn(X, graph, labels, positions, votes)
 
     def _graph(self) -> LabelSpreadingStudent:
         return LabelSpreadingStudent(
@@ -83,67 +82,67 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         X: Any,
         graph: LabelSpreadingStudent,
         labels: NDArray[np.int64],
-        places: NDArray[np.int64],
+        positions: NDArray[np.int64],
         votes: NDArray[np.float64],
     ) -> Self:
-        """Train round after round. votes: what was released for the rows `places`, (places, classes)."""
+        """Train one model a round. votes: released for the rows `positions`, (positions, classes)."""
         rounds = whole("rounds", self.rounds, at_least=1)
         self.graph_, self.classes_, self.models_ = graph, graph.classes_, []
-        beliefs, best = graph.beliefs_, -np.inf
+        proba, best = graph.beliefs_, -np.inf
         for number in range(rounds if len(self.classes_) > 1 else 0):
-            model = self._learned(X, beliefs, labels, number)
-            beliefs = model.predict_proba(X)
-            agreed = float(votes[np.arange(len(places)), beliefs[places].argmax(axis=1)].sum())
-            if agreed < best - FALLEN * abs(best):
+            model = self._learned(X, proba, labels, number)
+            proba = model.predict_proba(X)
+            agreement = float(votes[np.arange(len(positions)), proba[positions].argmax(axis=1)].sum())
+            if agreement < best - FALLEN * abs(best):
                 break
-            best = max(best, agreed)
+            best = max(best, agreement)
             self.models_.append(model)
-        # The first has learned the graph's mistakes; the others make different ones.
+        # The first model has learned the mistakes of the graph.
         self.models_ = self.models_[1:] or self.models_
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Class probabilities, (rows, len(classes_)): the models' geometric mean."""
+        """Return class probabilities, (rows, len(classes_)): the models' geometric mean."""
         check_is_fitted(self, "classes_")
         if not self.models_:
             return self.graph_.predict_proba(X)
-        noisy = np.mean([np.log(np.maximum(model.predict_proba(X), 1e-30)) for model in self.models_], axis=0)
-        odds = np.exp(noisy - noisy.max(axis=1, keepdims=True))
+        log_proba = np.mean([np.log(np.maximum(model.predict_proba(X), 1e-30)) for model in self.models_], axis=0)
+        odds = np.exp(log_proba - log_proba.max(axis=1, keepdims=True))
         return odds / odds.sum(axis=1, keepdims=True)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class number of every row, shape (rows,)."""
+        """Return the likeliest class number of every row, shape (rows,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     @available_if(lambda student: are_networks(getattr(student, "models_", [])))
     def exported_network(self) -> Any:
-        """The networks that were learned, as one module from inputs to probabilities; only where they are networks."""
+        """Return the networks as one module from inputs to probabilities; only if all models are networks."""
         from ostrakon.networks.average import averaged
 
         return averaged([model.exported_network() for model in self.models_])
 
     @property
     def shape_(self) -> Any:
-        """The shape of one input, where a network was learned."""
+        """The shape of one input of a network."""
         return self.models_[0].shape_
 
-    def _learned(self, X: Any, beliefs: NDArray[np.float64], labels: NDArray[np.int64], number: int) -> Any:
-        """A fresh model that has learned the likeliest class of every row, weighted by its lead."""
-        likeliest, weight = beliefs.argmax(axis=1), lead(beliefs)
-        # A class that no row is likeliest to have keeps the rows that were answered with it.
+    def _fitted_model(self, X: Any, proba: NDArray[np.float64], labels: NDArray[np.int64], number: int) -> Any:
+        """Return a new model, fitted on the likeliest class of every row with its margin as weight."""
+        likeliest, weight = proba.argmax(axis=1), lead(proba)
+        # A class that is likeliest in no row keeps the rows with this released label.
         answers = np.where(labels == UNLABELLED, UNLABELLED, np.searchsorted(self.classes_, labels))
-        lost = (answers != UNLABELLED) & ~np.isin(answers, likeliest)
-        likeliest[lost], weight[lost] = answers[lost], weight.max()
-        # Never quite silent: a class whose every row is undecided must still be learned.
+        unlearned = (answers != UNLABELLED) & ~np.isin(answers, likeliest)
+        likeliest[unlearned], weight[unlearned] = answers[unlearned], weight.max()
+        # A class whose rows are all undecided must still be learned.
         weight = np.maximum(weight, 1e-3)
-        taught = self.classes_[likeliest]
+        targets = self.classes_[likeliest]
         images = default_representation(X) in ("hog", "patches")
         if self.model is None and images and importlib.util.find_spec("torch") is not None:
-            return self._network(X, taught, weight, number)
-        return self._fresh(number).fit(X, taught, sample_weight=weight)
+            return self._network(X, targets, weight, number)
+        return self._fresh(number).fit(X, targets, sample_weight=weight)
 
     def _seed(self, number: int) -> int | None:
-        # Every round a new start: the same one would repeat its own mistakes.
+        # The same seed in every round would repeat the same mistakes.
         seed = self.random_state
         return None if seed is None else int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
 
@@ -156,8 +155,8 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
             raise InvalidInput(f"model must have predict_proba and take sample_weight in fit, got {model!r}.")
         return seeded(model, seed)
 
-    def _network(self, X: Any, taught: NDArray[Any], weight: NDArray[np.float64], number: int) -> Any:
-        """A network that has learned the classes; in the first round twice as long, and again, where that pays."""
+    def _network(self, X: Any, targets: NDArray[Any], weight: NDArray[np.float64], number: int) -> Any:
+        """Return a fitted network; in the first round training is doubled as long as that pays."""
         from ostrakon.networks.classifier import TorchClassifier
 
         def trained(steps: int) -> tuple[Any, float]:
@@ -168,23 +167,23 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
                 augmentation="moderate",
                 average=0.99,
                 random_state=self._seed(number),
-            ).fit(X, taught, sample_weight=weight)
-            return model, float(np.average(model.predict(X) == taught, weights=weight))
+            ).fit(X, targets, sample_weight=weight)
+            return model, float(np.average(model.predict(X) == targets, weights=weight))
 
-        # What the first round needed is what the others take.
+        # Later rounds take as many steps as the first one needed.
         if self.models_:
             return trained(self.models_[0].steps)[0]
-        # Ten passes: of few classes enough to learn them, and too few to learn the wrong labels by heart.
-        # Of a large pool fewer: what there is to learn grows with the answers, not with the pool.
+        # Ten passes are enough for few classes, and too few to memorize wrong labels. A large pool gets fewer passes:
+        # the information grows with the answers, not with the pool.
         steps = max(200, PASSES * min(row_count(X), MOST_ROWS) // 64)
-        model, known = trained(steps)
+        model, score = trained(steps)
         for doubling in range(1, DOUBLINGS + 1):
-            if known >= LEARNED:
+            if score >= LEARNED:
                 break
-            longer, more = trained(steps * 2**doubling)
-            if more < known + GAINED:
+            longer, longer_score = trained(steps * 2**doubling)
+            if longer_score < score + GAINED:
                 break
-            model, known = longer, more
+            model, score = longer, longer_score
         return model
 
 
@@ -200,7 +199,7 @@ class KernelOnFeatures(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: Any = None) -> Self:
-        """Fit on labelled rows. sample_weight: how much each row counts, (rows,)."""
+        """Fit on labelled rows. sample_weight: (rows,)."""
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
         from sklearn.svm import SVC
@@ -213,21 +212,21 @@ class KernelOnFeatures(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Softmax of the decision values, (rows, len(classes_)): an order of sureness, not calibrated."""
+        """Return the softmax of the decision values, (rows, len(classes_)), which is not calibrated."""
         check_is_fitted(self, "machine_")
         return of_margins(self.machine_, np.asarray(self.representation_.transform(X), np.float64))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class of every row."""
+        """Return the likeliest class of every row."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
 def are_networks(models: list[Any]) -> bool:
-    """Whether there are models, all of them networks."""
+    """Whether all models are networks, and there is at least one."""
     return bool(models) and all(hasattr(model, "exported_network") for model in models)
 
 
-def lead(beliefs: ArrayLike) -> NDArray[np.float64]:
-    """How far each row's likeliest class leads the next, in [0, 1], shape (rows,)."""
-    two = np.sort(np.asarray(beliefs, np.float64), axis=1)[:, -2:]
-    return two[:, 1] - two[:, 0]
+def lead(proba: ArrayLike) -> NDArray[np.float64]:
+    """Return the margin between the two largest probabilities of each row, in [0, 1], shape (rows,)."""
+    largest = np.sort(np.asarray(proba, np.float64), axis=1)[:, -2:]
+    return largest[:, 1] - largest[:, 0]

@@ -20,14 +20,14 @@ _AT_ONCE = 512
 
 @dataclass(eq=False, repr=False)
 class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
-    """Few labels spread over the graph of nearest public neighbours; new rows listen to their neighbours.
+    """Labels are spread over the graph of nearest public rows; new rows get the mean of their neighbours.
 
     representation: how rows become features: a name ("auto", "hog", "table", "pca", "raw"), a transformer, a frozen
         network or function (see `ostrakon.features.learn_representation`), learned from the public rows of fit.
-    neighbours: of the graph. strength: share of its neighbours' belief that a row takes over, in (0, 1).
+    neighbours: of the graph. strength: share of a row's probabilities that comes from its neighbours, in (0, 1).
 
     fit(X, y): X all public rows, y integers of shape (rows,), -1 for unlabelled. A labelled row may change its
-    class: a wrong answer is outvoted by its neighbours. Fitted: `classes_`, `beliefs_` (rows, classes) of the pool,
+    class if its neighbours disagree. Fitted: `classes_`, `beliefs_` (rows, classes) of the pool,
     `representation_`. Deterministic under `random_state`.
     Guarantee: a function of public rows and released labels, so it costs no privacy of its own.
     Source: Zhou et al. 2004.
@@ -54,16 +54,16 @@ class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
     def fit_counts(self, X: Any, queries: ArrayLike, counts: ArrayLike, *, sigma2: float) -> Self:
         """Spread noisy counts (queries, classes) of the rows `queries` of X; see `NoisyCountStudent.fit_counts`.
 
-        Their positive part is what is spread: where a class has many votes it outweighs more of its neighbours.
+        Their positive part is spread, so classes with more votes have more weight.
         """
-        places, noisy = require_counts(queries, counts, row_count(X))
+        positions, noisy = require_counts(queries, counts, row_count(X))
         positive("sigma2", sigma2)
-        # A class without votes on the whole would only spread noise.
+        # A class without votes in total would only spread noise.
         self.classes_ = np.flatnonzero(noisy.sum(axis=0) > 0)
         if not len(self.classes_):
             raise InvalidInput(ALL_NOISE)
         seeds = np.zeros((row_count(X), len(self.classes_)))
-        seeds[places] = np.maximum(noisy[:, self.classes_], 0)
+        seeds[positions] = np.maximum(noisy[:, self.classes_], 0)
         return self._spread(X, seeds)
 
     def _spread(self, X: Any, known: NDArray[Any]) -> Self:
@@ -76,38 +76,38 @@ class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
         features = self.representation_.transform(X)
         seed = 0 if self.random_state is None else self.random_state
         graph = build_graph(features, neighbours=min(neighbours, len(features) - 1), random_state=seed)
-        alone = len(self.classes_) < 2
+        one_class = len(self.classes_) < 2
         self.beliefs_ = (
             np.ones((len(features), 1))
-            if alone
+            if one_class
             else graph.spread(known, classes=len(self.classes_), strength=self.strength)
         )
         self.pool_ = features
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Class probabilities, (rows, len(classes_)): the beliefs of the nearest pool rows, nearer ones weigh more.
+        """Return class probabilities, (rows, len(classes_)): the mean of the nearest pool rows, weighted by nearness.
 
-        All pool rows as near as the last of the nearest count, so that ties hang on no order.
+        Ties at the last of them are all included, so that the order of rows does not matter.
         """
         check_is_fitted(self, "beliefs_")
         features = np.asarray(self.representation_.transform(X), np.float64)
         pool, beliefs = np.asarray(self.pool_, np.float64), np.asarray(self.beliefs_, np.float64)
-        said = np.empty((len(features), beliefs.shape[1]))
+        proba = np.empty((len(features), beliefs.shape[1]))
         for at, weights in neighbour_weights(features, pool, self.neighbours):
-            noisy = weights @ beliefs
-            said[at] = noisy / noisy.sum(axis=1, keepdims=True)
-        return said
+            sums = weights @ beliefs
+            proba[at] = sums / sums.sum(axis=1, keepdims=True)
+        return proba
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class number of every row, shape (rows,)."""
+        """Return the likeliest class number of every row, shape (rows,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
 def neighbour_weights(
     rows: NDArray[np.float64], pool: NDArray[np.float64], neighbours: int
 ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """Some rows after others, and their weights of the pool's, (rows, pool): above 0 of the nearest, more of nearer."""
+    """Yield slices of the rows and their weights on pool rows, (rows, pool), which are 0 except for the nearest."""
     near = min(neighbours, len(pool))
     for at in range(0, len(rows), _AT_ONCE):
         distances = squared_distances(rows[at : at + _AT_ONCE], pool)
@@ -117,7 +117,7 @@ def neighbour_weights(
 
 
 def squared_distances(rows: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(rows, points); what is nothing but rounding is 0, so that equal rows have distance 0."""
+    """Return squared distances, (rows, points); rounding errors become 0, so equal rows have distance 0."""
     size = np.square(rows).sum(axis=1)[:, None] + np.square(points).sum(axis=1)[None]
     distances = size - 2 * (rows @ points.T)
     return np.where(distances <= 1e-12 * size, 0.0, distances)

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.features.labels import LabelMap
-from ostrakon.students.quantity_student import own_cells, weights_of_sums
+from ostrakon.students.quantity_student import cells_of_rows, weights_of_sums
 from ostrakon.validation import InvalidInput
 
 FloatArray = NDArray[np.float64]
@@ -17,7 +17,7 @@ NEEDS_LABELS = "The student of several labels learns from the noisy sums of labe
 
 
 class LabelRidge(ClassifierMixin, BaseEstimator):
-    """One linear model for each label, of shared features and penalties, that has seen no labelled row.
+    """Linear models, one for each label, with shared features and penalties, fitted without labelled rows.
 
     Attributes
     ----------
@@ -49,35 +49,35 @@ class LabelRidge(ClassifierMixin, BaseEstimator):
         moments = released.moments
         if moments is None or not isinstance(moments.directions, LabelMap):
             raise InvalidInput(NEEDS_LABELS)
-        known = moments.directions
-        given, against = votes_on_labels(X, released)
-        sums = known.sums(moments.sums)
-        if not (np.isfinite(sums).all() and np.isfinite(given).all()):
+        label_map = moments.directions
+        votes_for, votes_against = votes_on_labels(X, released)
+        sums = label_map.sums(moments.sums)
+        if not (np.isfinite(sums).all() and np.isfinite(votes_for).all()):
             raise InvalidInput("The released sums must be finite.")
-        rows = known.directions_of.of_rows(X)
-        sigma = float(known.sums(np.full(moments.sums.shape, moments.sigma))[0, 0])
-        own, cells = own_cells(X, released)
-        of_counts, labels = float(released.sigma2), known.labels
-        if known.limited:
-            # From sums over those who have a label to sums over all, of 1 for it and -1 against it.
+        rows = label_map.directions_of.of_rows(X)
+        sigma = float(label_map.sums(np.full(moments.sums.shape, moments.sigma))[0, 0])
+        cell_index, cells = cells_of_rows(X, released)
+        sigma_of_counts, labels = float(released.sigma2), label_map.labels
+        if label_map.limited:
+            # Sums over rows with a label become sums over all rows, of 1 with and -1 without it.
             sums = 2 * sums - moments.records * rows.mean(axis=0)[:, None]
-            totals, noise = None, (2 * sigma, 2 * of_counts)
+            totals, noise = None, (2 * sigma, 2 * sigma_of_counts)
         else:
-            totals, noise = (given + against).sum(axis=1) / labels, (sigma, of_counts * 2**0.5)
+            totals, noise = (votes_for + votes_against).sum(axis=1) / labels, (sigma, sigma_of_counts * 2**0.5)
         self.coef_, self.penalties_ = weights_of_sums(
             rows,
-            own,
+            cell_index,
             cells,
             sums=sums,
-            differences=given - against,
+            differences=votes_for - votes_against,
             totals=totals,
             noise=noise,
-            noise_of_totals=of_counts * (2 / labels) ** 0.5,
+            noise_of_totals=sigma_of_counts * (2 / labels) ** 0.5,
             records=moments.records,
-            blocks=known.directions_of.blocks,
-            zero=-1.0 if known.limited else 0.0,
+            blocks=label_map.directions_of.blocks,
+            zero=-1.0 if label_map.limited else 0.0,
         )
-        self.directions_ = known.directions_of
+        self.directions_ = label_map.directions_of
         self.classes_ = np.arange(labels)
         self.rates_ = released_rates(moments)
         self.thresholds_ = thresholds_of(self.predict_proba(X), self.rates_)
@@ -94,43 +94,43 @@ class LabelRidge(ClassifierMixin, BaseEstimator):
 
 
 def votes_on_labels(X: Any, released: Any) -> tuple[FloatArray, FloatArray]:
-    """(noisy votes for each label, against each), (cells, labels).
+    """Return (noisy votes for each label, votes against each), (cells, labels).
 
-    Where rows voted only for labels that they have, the others of a cell are taken from its share of the public rows
-    X, (rows, features).
+    If rows voted only for labels that they have, the number of other rows in a cell is estimated from its share of the
+    public rows X, (rows, features).
     """
-    known, counts = released.moments.directions, np.asarray(released.counts, np.float64)
-    if not known.limited:
-        return counts[:, : known.labels], counts[:, known.labels :]
-    own, cells = own_cells(X, released)
-    members = released.moments.records * np.bincount(own, minlength=cells) / len(own)
+    label_map, counts = released.moments.directions, np.asarray(released.counts, np.float64)
+    if not label_map.limited:
+        return counts[:, : label_map.labels], counts[:, label_map.labels :]
+    cell_index, cells = cells_of_rows(X, released)
+    members = released.moments.records * np.bincount(cell_index, minlength=cells) / len(cell_index)
     return counts, members[:, None] - counts
 
 
 def released_rates(moments: Any) -> FloatArray:
-    """The share of records that have each label, by the noisy sums of the constant feature, (labels,).
+    """Estimate the share of records that have each label from the noisy sums of the constant feature, (labels,).
 
     moments: `ostrakon.students.moment_students.ReleasedMoments` of a `LabelMap`.
     """
-    known = moments.directions
-    counted = known.sums(moments.sums)[0] / (moments.records * known.directions_of.constant)
-    return np.clip(counted if known.limited else (counted + 1) / 2, 0, 1)
+    label_map = moments.directions
+    counted = label_map.sums(moments.sums)[0] / (moments.records * label_map.directions_of.constant)
+    return np.clip(counted if label_map.limited else (counted + 1) / 2, 0, 1)
 
 
-def thresholds_of(likely: FloatArray, rates: FloatArray) -> FloatArray:
-    """The probability of each label that as many public rows reach as its rate says, (labels,).
+def thresholds_of(proba: FloatArray, rates: FloatArray) -> FloatArray:
+    """Return, for each label, the probability that a share `rates` of the public rows reaches, (labels,).
 
     likely: of public rows, (rows, labels).
     """
-    return np.array([_threshold(column, rate) for column, rate in zip(likely.T, rates, strict=True)])
+    return np.array([_threshold(column, rate) for column, rate in zip(proba.T, rates, strict=True)])
 
 
-def _threshold(likely: FloatArray, rate: float) -> float:
-    """The probability that the share `rate` of rows reaches; in the middle between two rows, at least 0.01.
+def _threshold(proba: FloatArray, rate: float) -> float:
+    """Return the probability that the share `rate` of rows reaches: between two rows, at least 0.01.
 
     >>> round(_threshold(np.array([0.1, 0.2, 0.6, 0.9]), 0.5), 3)
     0.4
     """
-    number = round(rate * len(likely))
-    ordered = np.concatenate([[1.0], np.sort(likely)[::-1], [0.0]])
+    number = round(rate * len(proba))
+    ordered = np.concatenate([[1.0], np.sort(proba)[::-1], [0.0]])
     return max(float(ordered[number] + ordered[number + 1]) / 2, 0.01)

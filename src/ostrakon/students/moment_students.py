@@ -31,8 +31,8 @@ NEEDS_MOMENTS = (
 class ReleasedMoments:
     """Noisy sums of features by class, as they were released.
 
-    sums: in votes, (directions, classes). sigma: standard deviation of the noise on each. records: how many spoke, a
-    public number. directions: what was summed (for the student additive, which pairs of columns were counted).
+    sums: in votes, (directions, classes). sigma: standard deviation of the noise on each. records: public number of
+    records. directions: the summed features (for the student additive, the counted pairs of columns).
     """
 
     sums: FloatArray
@@ -42,7 +42,7 @@ class ReleasedMoments:
 
     @property
     def sizes(self) -> FloatArray:
-        """What the noisy sums of the constant of a `MomentMap` say of how many records each class has, (classes,)."""
+        """Class sizes, estimated from the noisy sums of the constant of a `MomentMap`, (classes,)."""
         assert isinstance(self.directions, MomentMap)
         steps = np.array([round(self.directions.constant * STEPS)])
         classes = self.directions.classes
@@ -51,33 +51,32 @@ class ReleasedMoments:
 
 
 def records_by_row(X: Any, released: Any) -> FloatArray:
-    """How many private records each public row stands for, (rows,): all rows of a cell as many.
+    """Return the number of private records that each public row represents, (rows,), the same within a cell.
 
     X: features of public rows, (rows, features). released: a `ostrakon.students.selection.Released` with moments. The
-    totals of noisy counts say where private records are more frequent than public rows; without counts all rows stand
-    for as many.
+    totals of noisy counts weight the cells; without counts all rows have the same weight.
     Guarantee: a function of public rows and of what was released.
     """
-    features, heavy = np.asarray(X, np.float32), np.ones(len(X))
+    features, weights = np.asarray(X, np.float32), np.ones(len(X))
     if released.sigma2 is not None and len(released.queries):
         queries, counts = require_counts(released.queries, released.counts, len(features))
-        own = cell_by_query(features, queries)
-        sizes = np.bincount(own, minlength=len(queries))
+        cell_index = cell_by_query(features, queries)
+        sizes = np.bincount(cell_index, minlength=len(queries))
         totals = likely_totals(counts, sizes, sigma2=released.sigma2)
         if totals.any():
-            heavy = (totals / np.maximum(sizes, 1))[own]
-    return released.moments.records * heavy / heavy.sum()
+            weights = (totals / np.maximum(sizes, 1))[cell_index]
+    return released.moments.records * weights / weights.sum()
 
 
 class MomentLogistic(ClassifierMixin, BaseEstimator):
-    """Logistic regression that has seen no labelled row: public rows, and the noisy sums of private ones by class.
+    """Logistic regression without labelled rows, from public rows and noisy sums of private rows by class.
 
     penalty: of the weights, in standard deviations of the noise on the sums; above 0.
 
-    What it minimizes, over weights W (directions, classes), is the loss of logistic regression on the private records,
-    in which they appear by their sums alone but for log sum exp of their scores: public rows stand for that, which
-    needs no labels, each for as many records as `records_by_row` says. In W it is convex; noise on the sums is a linear
-    term, that the penalty outweighs.
+    It minimizes, over weights W (directions, classes), the loss of logistic regression on the private records. Labels
+    enter this loss only through the sums; the other term, log sum exp of the scores, is taken from public rows, each
+    with the weight of `records_by_row`. The loss is convex in W; noise on the sums is a linear term, which the penalty
+    bounds.
     fit_moments(X, released): X features of public rows, (rows, features). Fitted: `classes_` (all), `coef_`.
     Guarantee: a function of public rows and of released sums; it costs nothing more.
     Source: sufficient statistics of exponential families (Foulds et al. 2016); public features for private ones.
@@ -87,7 +86,7 @@ class MomentLogistic(ClassifierMixin, BaseEstimator):
         self.penalty = penalty
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Refused: it learns from sums, not from labels of rows."""
+        """Refuse: it learns from sums, not from labels of rows."""
         raise InvalidInput(NEEDS_MOMENTS)
 
     def fit_moments(self, X: Any, released: Any) -> Self:
@@ -98,9 +97,9 @@ class MomentLogistic(ClassifierMixin, BaseEstimator):
         directions = moments.directions
         penalty = positive("penalty", self.penalty) * moments.sigma
         if directions.classes is not None:
-            # The same for the weights of a feature, however long features are.
+            # Makes the penalty independent of the scale of features.
             penalty *= 2 * directions.longest**2
-        # By class and row: numbers of a class stand side by side, where sums over few classes are quick.
+        # Scores are (classes, rows): sums over few classes are faster along the first axis.
         rows = directions.of_rows(X).T
         weight = records_by_row(X, released)
         shape = moments.sums.shape
@@ -109,11 +108,11 @@ class MomentLogistic(ClassifierMixin, BaseEstimator):
             weights = flat.reshape(shape)
             scores = weights.T @ rows
             highest = scores.max(axis=0)
-            likely = np.exp(scores - highest, out=scores)
-            total = likely.sum(axis=0)
-            likely *= weight / total
+            proba = np.exp(scores - highest, out=scores)
+            total = proba.sum(axis=0)
+            proba *= weight / total
             value = float(weight @ (highest + np.log(total))) - (weights * moments.sums).sum()
-            gradient = rows @ likely.T - moments.sums + penalty * weights
+            gradient = rows @ proba.T - moments.sums + penalty * weights
             return float(value + penalty / 2 * np.square(weights).sum()), gradient.ravel()
 
         solution = minimize(loss, np.zeros(moments.sums.size), jac=True, method="L-BFGS-B", options={"maxiter": 300})
@@ -134,8 +133,8 @@ class MomentLogistic(ClassifierMixin, BaseEstimator):
         return self.predict_proba(X).argmax(axis=1)
 
 
-def taught_by_counts(other: Any, X: Any, released: Any) -> Any:
-    """A copy of a student that has learned from the counts; None where noise exceeds every count, not the sums."""
+def fitted_on_counts(other: Any, X: Any, released: Any) -> Any:
+    """Return a copy of a student, fitted on the counts; None if noise exceeds every count."""
     try:
         return released.fit_student(clone(other), X)
     except InvalidInput as refusal:
@@ -145,7 +144,7 @@ def taught_by_counts(other: Any, X: Any, released: Any) -> Any:
 
 
 class MomentVote(ClassifierMixin, BaseEstimator):
-    """The mean of what `MomentLogistic` believes and of what another student does, who learned from the noisy counts.
+    """The mean probabilities of `MomentLogistic` and of another student that learns from the noisy counts.
 
     other: a student with predict_proba. Fitted: `classes_` (all), `linear_`, `other_` (None where noise exceeds
     every count).
@@ -157,24 +156,24 @@ class MomentVote(ClassifierMixin, BaseEstimator):
         self.penalty = penalty
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Refused: it learns from sums, not from labels of rows."""
+        """Refuse: it learns from sums, not from labels of rows."""
         raise InvalidInput(NEEDS_MOMENTS)
 
     def fit_moments(self, X: Any, released: Any) -> Self:
         """Learn from all that was released, a `ostrakon.students.selection.Released`."""
         self.linear_ = MomentLogistic(self.penalty).fit_moments(X, released)
-        self.other_ = taught_by_counts(self.other, X, released)
+        self.other_ = fitted_on_counts(self.other, X, released)
         self.classes_ = self.linear_.classes_
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities of all classes, (rows, classes)."""
         check_is_fitted(self, "linear_")
-        likely = self.linear_.predict_proba(X)
+        proba = self.linear_.predict_proba(X)
         if self.other_ is None:
-            return likely
-        likely[:, np.asarray(self.other_.classes_, np.int64)] += self.other_.predict_proba(X)
-        return likely / 2
+            return proba
+        proba[:, np.asarray(self.other_.classes_, np.int64)] += self.other_.predict_proba(X)
+        return proba / 2
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """The likeliest class of every row, (rows,)."""

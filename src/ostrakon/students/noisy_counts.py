@@ -1,4 +1,4 @@
-"""A student of noisy histograms: it learns from how clear the votes are, not only from what won."""
+"""A student of noisy histograms: it learns from all counts of a query, not only from the largest one."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
@@ -20,32 +20,31 @@ from ostrakon.validation import InvalidInput, positive, whole
 
 EXAMPLES = ("rows", "means")
 MOST_ROWS = 20_000
-"""Public rows that are learned from at most, a random choice of them; more would cost time and teach little."""
+"""Largest number of public rows to learn from, chosen at random; more take time and help little."""
 
 
 def examples_for(estimator: Any) -> str:
-    """What an estimator learns from by default: a kernel machine of every public row would take minutes."""
+    """Return the default for `examples`: means for kernel machines, which would take minutes on every public row."""
     return "means" if isinstance(estimator, SVC) else "rows"
 
 
 @dataclass(eq=False, repr=False)
 class NoisyCountStudent(ClassifierMixin, BaseEstimator):
-    """A classifier of public cells, each weighed by the noisy votes that its representative got.
+    """A classifier of public cells, each weighted by the noisy votes of its representative.
 
     estimator: takes sample_weight (cloned); None: logistic regression with a penalty of C=0.3.
     representation: as in `ostrakon.features.learn_representation`, learned from the public rows of fit.
-    examples: "rows": every public row is an example of each class, as heavy as its share of the class's count in its
-        cell; "means": the mean of every cell is. Cells are fewer than rows, so this is the quicker way.
-    rounds: how often the estimator is then fitted again, the count of a cell shared out among its rows by what the fit
-        before believes of them, as far as the count allows (`shared_out`): the count says how many rows of a cell are
-        of a class, the other cells which. Needs predict_proba.
+    examples: "rows": every public row is an example of each class, weighted by its share of the class's count in its
+        cell; "means": the mean of every cell is, which is faster, because cells are fewer than rows.
+    rounds: number of further fits. For each, the counts of a cell are distributed over its rows by the probabilities
+        of the previous fit (`shared_out`). Needs predict_proba.
 
     fit_counts(X, queries, counts, sigma2=...): X all public rows; queries the positions of the representatives in X;
     counts their noisy histograms (queries, classes), as `BoundedGNMax.noisy_counts` gives them. Every public row
-    belongs to the cell of its nearest representative. Learned from are the likeliest counts (`likely_counts`) in units
-    of sigma2, so that a penalty grows with the noise. Fitted: `classes_`, `estimator_`, `representation_`.
+    belongs to the cell of its nearest representative. The estimator learns from the likeliest counts (`likely_counts`)
+    in units of sigma2, so that a penalty grows with the noise. Fitted: `classes_`, `estimator_`, `representation_`.
     Guarantee: a function of public rows and of counts released under their own guarantee; it costs nothing more.
-    Source: learning from label proportions, Quadrianto 2009; sharing out as in expectation maximisation.
+    Source: learning from label proportions, Quadrianto 2009; rounds as in expectation maximisation.
     """
 
     estimator: Any = None
@@ -56,7 +55,7 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
     random_state: int | None = None
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Train on plain labels, -1 for unlabelled: each labelled row speaks for its cell with one vote."""
+        """Train on plain labels, -1 for unlabelled: each labelled row is one vote for its cell."""
         labels = require_labels(y, row_count(X))
         queries = np.flatnonzero(labels != UNLABELLED)
         one_hot = np.eye(max(2, int(labels.max()) + 1))[labels[queries]]
@@ -65,75 +64,83 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
     def fit_counts(self, X: Any, queries: ArrayLike, counts: ArrayLike, *, sigma2: float) -> Self:
         """Train on noisy counts. sigma2: the noise that they carry, a public parameter."""
         sigma2 = positive("sigma2", sigma2)
-        places, noisy = require_counts(queries, counts, row_count(X))
+        positions, noisy = require_counts(queries, counts, row_count(X))
         if self.examples not in EXAMPLES:
             raise InvalidInput(f"examples must be one of {', '.join(EXAMPLES)}, got {self.examples!r}.")
         if not (noisy > 0).any():
             raise InvalidInput(ALL_NOISE)
         self.representation_ = learn_representation(self.representation, X, random_state=self.random_state)
         features = self.representation_.transform(X)
-        rows, own, counts = self._examples(features, features[places], noisy, sigma2)
-        sizes = np.bincount(own, minlength=len(counts))
+        rows, cell_index, counts = self._examples(features, features[positions], noisy, sigma2)
+        sizes = np.bincount(cell_index, minlength=len(counts))
         total = counts.sum(axis=1, keepdims=True)
-        shares, heavy = counts / np.maximum(total, 1e-12), (total[:, 0] / np.maximum(sizes, 1))[own]
-        said = np.flatnonzero(counts.sum(axis=0) > 0)
-        self.classes_ = said
-        if len(said) == 1:
+        shares, row_weight = counts / np.maximum(total, 1e-12), (total[:, 0] / np.maximum(sizes, 1))[cell_index]
+        voted_classes = np.flatnonzero(counts.sum(axis=0) > 0)
+        self.classes_ = voted_classes
+        if len(voted_classes) == 1:
             self.estimator_ = None
             return self
-        given = shares[own][:, said]
+        proba_of_rows = shares[cell_index][:, voted_classes]
         rounds = whole("rounds", self.rounds)
-        learned = self._learned(rows, given, heavy, said)
+        fitted = self._learned(rows, proba_of_rows, row_weight, voted_classes)
         for _ in range(rounds):
-            given = shared_out(learned.predict_proba(rows), own, shares[:, said], sizes=sizes)
-            learned = self._learned(rows, given, heavy, said)
-        self.estimator_ = learned
+            proba_of_rows = shared_out(fitted.predict_proba(rows), cell_index, shares[:, voted_classes], sizes=sizes)
+            fitted = self._learned(rows, proba_of_rows, row_weight, voted_classes)
+        self.estimator_ = fitted
         return self
 
-    def _learned(
-        self, rows: NDArray[Any], given: NDArray[np.float64], heavy: NDArray[np.float64], said: NDArray[np.int64]
+    def _fit_estimator(
+        self,
+        rows: NDArray[Any],
+        proba_of_rows: NDArray[np.float64],
+        row_weight: NDArray[np.float64],
+        voted_classes: NDArray[np.int64],
     ) -> Any:
-        """The estimator, fitted on every row as an example of each class that it may have, by its share and weight."""
-        fresh = LogisticRegression(C=0.3, max_iter=1000) if self.estimator is None else clone(self.estimator)
-        if not takes_weights(fresh):
-            raise InvalidInput(f"estimator must take sample_weight in fit, got {fresh!r}.")
-        if len(said) == 2 and isinstance(fresh, Boosting):
-            spoken = heavy > 0
-            weighed = {"classes": said, "sample_weight": heavy[spoken]}
-            return seeded(fresh, self.random_state).fit_shares(rows[spoken], given[spoken, 1], **weighed)
-        weights = given * heavy[:, None]
-        # A thousandth of a row would only make the examples many; but every class keeps the rows likeliest to have it.
-        worth = (given > 1e-3) | (weights == weights.max(axis=0, keepdims=True))
-        row, spoken = np.nonzero(worth & (weights > 0))
-        return seeded(fresh, self.random_state).fit(rows[row], said[spoken], sample_weight=weights[row, spoken])
+        """Return the estimator, fitted on every row as an example of each possible class, weighted by its share."""
+        estimator = LogisticRegression(C=0.3, max_iter=1000) if self.estimator is None else clone(self.estimator)
+        if not takes_weights(estimator):
+            raise InvalidInput(f"estimator must take sample_weight in fit, got {estimator!r}.")
+        if len(voted_classes) == 2 and isinstance(estimator, Boosting):
+            example_class = row_weight > 0
+            options = {"classes": voted_classes, "sample_weight": row_weight[example_class]}
+            return seeded(estimator, self.random_state).fit_shares(
+                rows[example_class], proba_of_rows[example_class, 1], **options
+            )
+        weights = proba_of_rows * row_weight[:, None]
+        # Tiny shares would only add examples; every class keeps at least its likeliest rows.
+        kept = (proba_of_rows > 1e-3) | (weights == weights.max(axis=0, keepdims=True))
+        row, example_class = np.nonzero(kept & (weights > 0))
+        return seeded(estimator, self.random_state).fit(
+            rows[row], voted_classes[example_class], sample_weight=weights[row, example_class]
+        )
 
     def _examples(
         self, features: NDArray[Any], centres: NDArray[Any], noisy: NDArray[np.float64], sigma2: float
     ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.float64]]:
-        """(rows to learn from, the cell of each, the counts that are likely there in units of the noise)."""
-        own = cell_of(features, centres)
-        counts = likely_counts(noisy, np.bincount(own, minlength=len(centres)), sigma2=sigma2) / sigma2
+        """Return (rows to learn from, their cells, the likeliest counts of cells in units of the noise)."""
+        cell_index = cell_of(features, centres)
+        counts = likely_counts(noisy, np.bincount(cell_index, minlength=len(centres)), sigma2=sigma2) / sigma2
         if not counts.any():
             raise InvalidInput(ALL_NOISE)
         if self.examples == "means":
-            return cell_means(features, own, centres), np.arange(len(centres)), counts
+            return cell_means(features, cell_index, centres), np.arange(len(centres)), counts
         kept = np.arange(len(features))
         if len(kept) > MOST_ROWS:
             kept = np.sort(np.random.default_rng(self.random_state).permutation(len(kept))[:MOST_ROWS])
-        return features[kept], own[kept], counts
+        return features[kept], cell_index[kept], counts
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class number of every row, shape (rows,)."""
+        """Return the likeliest class number of every row, shape (rows,)."""
         check_is_fitted(self, "classes_")
         if self.estimator_ is None:
             return np.full(row_count(X), self.classes_[0])
         return self.estimator_.predict(self._features(X))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Class probabilities, (rows, len(classes_)); 0 and 1 where the estimator has none.
+        """Return class probabilities, (rows, len(classes_)); 0 and 1 if the estimator has none.
 
-        A temperature then softens them (`ostrakon.students.calibration`): far from a cell that was held out, decision
-        values are too sure of other classes.
+        A temperature then softens them (`ostrakon.students.calibration`), because models are overconfident far from
+        their training cells.
         """
         check_is_fitted(self, "classes_")
         if self.estimator_ is None:
@@ -143,5 +150,5 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
         return (self.predict(X)[:, None] == self.classes_[None, :]).astype(float)
 
     def _features(self, X: Any) -> NDArray[np.float64]:
-        # In doubles, as the released student computes.
+        # The released student computes in doubles, too.
         return np.asarray(self.representation_.transform(X), np.float64)

@@ -18,18 +18,18 @@ SUMS = "sums"
 NEEDS_SUMS = "The student of a quantity learns from the noisy sums of quantity-gnmax, not from values of rows."
 
 _UNEXPLAINED = (0.003, 0.01, 0.03, 0.1, 0.3)
-"""Variances of the quantity that features may leave, on the scale from -1 to 1; the likeliest one is used."""
-_OF_CONSTANT = 3.0
-_FIRST = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
-"""Prior variances of weights: of the constant, and of all others at first."""
-_DRAWN, _ROUNDS = 6.0, 8
-"""How many weights' worth each block is drawn towards all others; rounds of the search."""
-_APART = 0.5
-"""How far the private share of a cell may be from its public share, as a part of the latter."""
+"""Candidate residual variances of the quantity, on the scale from -1 to 1; the likeliest one is used."""
+_VARIANCE_OF_CONSTANT = 3.0
+_VARIANCES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+"""Prior variance of the weight of the constant, and initial values of those of all others."""
+_SHRINKAGE, _ROUNDS = 6.0, 8
+"""Strength of the shrinkage of each block towards the common variance, in weights; rounds of the search."""
+_CELL_SPREAD = 0.5
+"""Standard deviation of the private share of a cell around its public share, as a part of the latter."""
 
 
 class QuantityRidge(RegressorMixin, BaseEstimator):
-    """Ridge regression that has seen no row with its quantity: public rows, and noisy sums of private ones.
+    """Ridge regression without rows whose quantity is known, from public rows and noisy sums of private rows.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
         sigma = float(feature_map.sums(np.full(moments.sums.shape, moments.sigma))[0])
         self.coef_, self.penalties_ = weights_of_sums(
             feature_map.of_rows(X),
-            *own_cells(X, released),
+            *cells_of_rows(X, released),
             sums=sums[:, None],
             differences=(counts[:, 1] - counts[:, 0])[:, None],
             totals=counts.sum(axis=1),
@@ -102,15 +102,15 @@ def _lost_by_rounding(feature_map: SumMap, X: Any, of_constant: float) -> FloatA
     return (exact.mean(axis=0) * (2 * steps / STEPS - 1) - rounded) / feature_map.longest
 
 
-def own_cells(X: Any, released: Any) -> tuple[IntArray, int]:
-    """(the cell of every public row, the number of cells)."""
-    given = np.asarray(X, np.float32)
-    return cell_of(given, given[released.queries]), len(released.queries)
+def cells_of_rows(X: Any, released: Any) -> tuple[IntArray, int]:
+    """Return (the cell of every public row, the number of cells)."""
+    features = np.asarray(X, np.float32)
+    return cell_of(features, features[released.queries]), len(released.queries)
 
 
 def weights_of_sums(
     rows: FloatArray,
-    own: IntArray,
+    cell_index: IntArray,
     cells: int,
     *,
     sums: FloatArray,
@@ -122,14 +122,14 @@ def weights_of_sums(
     blocks: tuple[slice, ...],
     zero: float = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
-    """(weights, (features, targets); prior variance of each block) of the likeliest linear model.
+    """Return (weights, (features, targets), and prior variance of each block) of the likeliest linear model.
 
     Parameters
     ----------
     rows : array of shape (rows, features)
         Features of public rows; the first one is constant.
-    own, cells
-        As of `own_cells`.
+    cell_index, cells
+        From `cells_of_rows`.
     sums : array of shape (features, targets)
         Noisy sums of features times each target, on the scale from -1 to 1.
     differences : array of shape (cells, targets)
@@ -147,10 +147,10 @@ def weights_of_sums(
     zero : float
         The value of a target at which a record adds nothing to the sums.
     """
-    means = cell_means(rows, own, np.zeros((cells, rows.shape[1])))
-    members = np.bincount(own, minlength=cells).astype(np.float64)
+    means = cell_means(rows, cell_index, np.zeros((cells, rows.shape[1])))
+    members = np.bincount(cell_index, minlength=cells).astype(np.float64)
     expected = _records(totals, members, records, noise_of_totals)
-    spread = 1 + records / len(rows)
+    inflation = 1 + records / len(rows)
     # What is learned is the difference from the mean of each target. Numbers of records and means of features differ by
     # chance between private and public rows, and these differences count as often as the mean is away from `zero`.
     target_means = sums[0] / (records * rows[0, 0])
@@ -161,11 +161,11 @@ def weights_of_sums(
     differences = differences - (expected if totals is None else totals)[:, None] * target_means
     noise_of_cells = noise[1] ** 2 + (0.0 if totals is None else away * noise_of_totals**2)
     fitted: list[tuple[float, FloatArray, FloatArray]] = []
-    for left in _UNEXPLAINED:
-        covariance = records * spread * (left * products + by_chance) + noise[0] ** 2 * np.eye(len(products))
+    for residual in _UNEXPLAINED:
+        covariance = records * inflation * (residual * products + by_chance) + noise[0] ** 2 * np.eye(len(products))
         root = np.linalg.cholesky(covariance)
         design, observed = (solve_triangular(root, part, lower=True) for part in (records * products, sums))
-        by_cell = expected * left * spread + noise_of_cells
+        by_cell = expected * residual * inflation + noise_of_cells
         precision = design.T @ design + (means.T * (expected**2 / by_cell)) @ means
         weighted_sums = design.T @ observed + means.T @ ((expected / by_cell)[:, None] * differences)
         constant = (2 * np.log(np.diag(root)).sum() + np.log(by_cell).sum()) * sums.shape[1]
@@ -178,28 +178,29 @@ def weights_of_sums(
 
 
 def _records(totals: FloatArray | None, members: FloatArray, records: int, sigma: float) -> FloatArray:
-    """How many records speak in each cell: its noisy number, drawn towards its share of the public rows."""
+    """Estimate the number of records in each cell: noisy totals, shrunk towards shares of the public rows."""
     if totals is None:
         return records * members / members.sum()
-    # Users may speak in several cells.
+    # A user may count in several cells.
     several = totals.sum() > records + 4 * sigma * np.sqrt(len(totals))
     total = max(float(totals.sum()), records) if several else records
     public = total * members / members.sum()
-    spread = np.square(_APART * public) + public + 1e-9
+    spread = np.square(_CELL_SPREAD * public) + public + 1e-9
     return np.maximum((public / spread + totals / sigma**2) / (1 / spread + 1 / sigma**2), 0)
 
 
 def _likeliest(
     precision: FloatArray, weighted_sums: FloatArray, blocks: tuple[slice, ...]
 ) -> tuple[FloatArray, FloatArray, float]:
-    """(weights, prior variance of each block, log likelihood but for a constant). weighted_sums: (features, targets).
+    """Return (weights, prior variance of each block, log likelihood up to a constant). weighted_sums: (features,
+    targets).
 
-    One variance for all blocks but the constant is found first. Few records say little about each block, so that
-    theirs are drawn towards it.
+    First one common variance for all blocks except the constant is chosen. With few records the variance of a single
+    block is uncertain, so it is shrunk towards the common one.
     """
 
-    def at(penalties: FloatArray) -> tuple[FloatArray, float, Any, FloatArray]:
-        """(weights, log likelihood, what solves for others, the inverse of each weight's prior variance)."""
+    def solve(penalties: FloatArray) -> tuple[FloatArray, float, Any, FloatArray]:
+        """Return (weights, log likelihood, Cholesky factor, the inverse of each weight's prior variance)."""
         sizes = [block.stop - block.start for block in blocks]
         inverse = np.repeat(1 / penalties, sizes)
         factor = cho_factor(precision + np.diag(inverse), lower=True, check_finite=False)
@@ -209,19 +210,19 @@ def _likeliest(
 
     targets = weighted_sums.shape[1]
 
-    starts = [np.array([_OF_CONSTANT, *[value] * (len(blocks) - 1)]) for value in _FIRST]
-    penalties = max(starts, key=lambda value: at(value)[1])
-    first = penalties[-1]
+    starts = [np.array([_VARIANCE_OF_CONSTANT, *[value] * (len(blocks) - 1)]) for value in _VARIANCES]
+    penalties = max(starts, key=lambda value: solve(value)[1])
+    common = penalties[-1]
     for _ in range(_ROUNDS):
-        weights, _, factor, _ = at(penalties)
+        weights, _, factor, _ = solve(penalties)
         covariance: FloatArray = np.diag(cho_solve(factor, np.eye(len(precision))))
-        before = penalties.copy()
+        previous = penalties.copy()
         for number, block in enumerate(blocks[1:], 1):
             size = block.stop - block.start
             if size:
-                determined = targets * max(size - covariance[block].sum() / penalties[number], 0)
-                penalties[number] = (np.square(weights[block]).sum() + _DRAWN * first) / (determined + _DRAWN)
-        if np.abs(np.log(penalties / before)).max() < 0.05:
+                effective = targets * max(size - covariance[block].sum() / penalties[number], 0)
+                penalties[number] = (np.square(weights[block]).sum() + _SHRINKAGE * common) / (effective + _SHRINKAGE)
+        if np.abs(np.log(penalties / previous)).max() < 0.05:
             break
-    weights, likelihood, *_ = at(penalties)
+    weights, likelihood, *_ = solve(penalties)
     return weights, penalties, likelihood
