@@ -178,7 +178,7 @@ def test_rows_that_are_drawn_often_vote_as_often(read_by):
     sizes = {"units": RECORDS, "pool": 140, "classes": len(public.classes), "target": public.target}
     plan = make_plan(Options(epsilon=1.0), **sizes)
     queries = scene.queries(plan.queries)
-    given = dataclasses.replace(scene.learning.view, representation=scene.as_it_is)
+    given = dataclasses.replace(scene.learning.view, representation=scene.identity)
     rows = Rows(X=view.public[private], y=learned[private], fixed=True)
     every, _ = collect(plan, rows, given, queries, OPTIONS)
     votes = scene._votes(plan, queries)

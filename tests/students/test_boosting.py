@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from ostrakon.students.boosting import Boosting, in_steps
+from ostrakon.students.boosting import Boosting, quantized
 from ostrakon.validation import InvalidInput
 
 RNG = np.random.default_rng(0)
@@ -15,7 +15,7 @@ Y = (X[:, 0] + 0.5 * X[:, 1] + RNG.normal(size=600) > 1).astype(int)
 def test_steps_are_quantiles_and_few_values_stay():
     X[0, 0] = np.nan
     given = X.copy()
-    rows = in_steps(X, 32)
+    rows = quantized(X, 32)
     np.testing.assert_array_equal(X, given)
     np.testing.assert_array_equal(rows[:, 1], X[:, 1])
     assert np.isnan(rows[0, 0])
@@ -35,12 +35,12 @@ def test_it_is_as_good_as_without_and_thresholds_hold_between_steps():
     ours = Boosting(**options).fit(X, Y, sample_weight=weights)
     theirs = HistGradientBoostingClassifier(**options).fit(X, Y, sample_weight=weights)
     assert abs(ours.score(X, Y) - theirs.score(X, Y)) < 0.03
-    np.testing.assert_array_equal(ours.predict(X), ours.predict(in_steps(X, 32)))
+    np.testing.assert_array_equal(ours.predict(X), ours.predict(quantized(X, 32)))
 
 
 def test_its_steps_are_those_that_scikit_learn_finds_in_the_same_rows():
     options = {"max_bins": 32, "max_iter": 10, "max_leaf_nodes": 7, "random_state": 0, "early_stopping": False}
-    weights, rows = RNG.uniform(0.1, 1, 600), in_steps(X, 32)
+    weights, rows = RNG.uniform(0.1, 1, 600), quantized(X, 32)
     ours = Boosting(**options).fit(X, Y, sample_weight=weights)
     theirs = HistGradientBoostingClassifier(**options).fit(rows, Y, sample_weight=weights)
     assert ours.predict_proba(rows).tobytes() == theirs.predict_proba(rows).tobytes()
@@ -76,7 +76,7 @@ def test_labels_that_are_numbers_are_no_shares():
 
 
 def test_steps_end_where_those_of_scikit_learn_do():
-    rows = in_steps(np.column_stack([X, np.ones(600), np.where(np.arange(600) < 9, np.nan, X[:, 1])]), 32)
+    rows = quantized(np.column_stack([X, np.ones(600), np.where(np.arange(600) < 9, np.nan, X[:, 1])]), 32)
     options = {"max_bins": 32, "max_iter": 5, "random_state": 0}
     ours = Boosting(**options).fit(rows, Y)
     theirs = HistGradientBoostingClassifier(**options).fit(rows, Y)

@@ -33,7 +33,7 @@ from ostrakon.export.onnx_graph import AXIS, OPSET, Answer, Graph, as_doubles, b
 from ostrakon.export.onnx_trees import forest, gradient_boosting, histogram_boosting
 from ostrakon.students import process_student
 from ostrakon.students.calibration import HALF, LEAST
-from ostrakon.students.share_student import selector
+from ostrakon.students.share_student import is_high
 from ostrakon.validation import InvalidInput
 
 
@@ -143,7 +143,7 @@ def _by_label(graph: Graph, model: Any, rows: Any) -> Answer:
 
 def _likely(graph: Graph, classifier: Any, rows: Any) -> str:
     """The probability of the second of two classes, (rows, 1)."""
-    return graph.add("MatMul", classified(graph, classifier, rows)[1], selector(classifier)[:, None])
+    return graph.add("MatMul", classified(graph, classifier, rows)[1], is_high(classifier)[:, None])
 
 
 def _calibrated(graph: Graph, model: Any, rows: Any) -> Answer:

@@ -1,8 +1,8 @@
-"""What an epsilon buys, from public rows and public numbers alone: no function here takes private data.
+"""Forecasts of utility for each epsilon, from public rows and public numbers alone: no function takes private data.
 
-Modules: `public_rows` (what is known), `offers` (what each mechanism would do), `rehearsal` (the whole
-run, played on public rows), `interval` (the uncertainty of that), `least_epsilon` (from an accuracy to an epsilon),
-`outlook` (all of it at once).
+Modules: `public_rows` (input), `offers` (a plan for each mechanism and epsilon), `rehearsal` (simulated runs on public
+rows), `interval` (their uncertainty), `least_epsilon` (from an accuracy to an epsilon), `outlook` (everything
+together).
 """
 
 from ostrakon.forecast.outlook import Outlook, plan

@@ -1,8 +1,8 @@
-"""The uncertainty of what is rehearsed: from repetitions, finite held-out rows and a smaller pool.
+"""The uncertainty of a rehearsal: from repetitions, finite held-out rows and a smaller pool.
 
-Below, R is the number of repetitions, sigma the deviation of the accuracy from run to run, p the accuracy, h the rows
-held out by one repetition, D those ever held out, T those that measure the real run, and g what half of the pool gives
-less. Other measures are taken for draws of one Gaussian. Source: docs/mathematics.md P.
+Below, R is the number of repetitions, sigma the standard deviation of the accuracy between runs, p the accuracy, h the
+number of rows held out by one repetition, D that of rows held out by any, T that of the test rows of the real run, and
+g the loss with half of the pool. Other measures are taken as draws of one Gaussian. Source: docs/mathematics.md P.
 """
 
 import math
@@ -23,14 +23,14 @@ MEASURES: dict[Target, tuple[str, ...]] = {
     "quantity": ("R2", ABSOLUTE_ERROR),
     "labels": ("macro F1", "micro F1", "AUC"),
 }
-"""What is forecast, by what is predicted."""
+"""Forecast measures of each target."""
 _BOUNDS = {"R2": (-math.inf, 1.0), ABSOLUTE_ERROR: (0.0, math.inf)}
 _SIGMAS = (np.arange(1000) + 0.5) / 2000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """The accuracy of a student, or another measure, forecast: a number, and an interval for that of one run.
+    """A forecast of the accuracy of a student, or of another measure, with an interval for a single run.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Forecast:
     holdout : int
         Held-out rows of each repetition.
     distinct : int
-        Different rows that were held out in any repetition.
+        Number of different rows that were held out in any repetition.
     halved : tuple of float
         Scores of the same repetitions with half of the pool and of the private part.
     doublings : float
@@ -83,30 +83,30 @@ class Forecast:
         return float(np.mean(self.scores))
 
     def interval(self, *, test_rows: int | None = None, confidence: float = CONFIDENCE) -> tuple[float, float]:
-        """(low, high) for one real run.
+        """Return (low, high) for one real run.
 
-        test_rows: on how many rows an accuracy will be measured; None: that on all rows of the kind. Other measures are
-        taken to vary as between repetitions, so on as many rows as these hold out.
+        test_rows: number of test rows of the run; None: an infinite number. Other measures are assumed to vary as
+        between repetitions, that is on as many rows as these hold out.
         """
-        level, mean, better = fraction("confidence", confidence), self.mean, self.larger_pool
+        level, mean, shift = fraction("confidence", confidence), self.mean, self.larger_pool
         if self.measure == ACCURACY:
-            # One right and one wrong row are added: no error among few rows does not prove that there is none.
+            # One right and one wrong row are added, so that few rows without errors do not give a share of 1.
             share = (mean * self.distinct + 1) / (self.distinct + 2)
-            of_row = share * (1 - share)
-            measured = of_row / self.distinct
+            row_variance = share * (1 - share)
+            measured = row_variance / self.distinct
             if test_rows is not None:
-                measured += of_row / whole("test_rows", test_rows, at_least=1)
-            half = _half_width(np.asarray(self.scores), of_row / self.holdout, measured, level)
+                measured += row_variance / whole("test_rows", test_rows, at_least=1)
+            half = _half_width(np.asarray(self.scores), row_variance / self.holdout, measured, level)
         else:
             repetitions = len(self.scores)
             quantile = float(stdtrit(repetitions - 1, (1 + level) / 2))
             half = quantile * float(np.std(self.scores, ddof=1)) * math.sqrt(1 + 1 / repetitions)
-        least, most = bounds_of(self.measure)
-        down, up = (better, 0.0) if self.measure == ABSOLUTE_ERROR else (0.0, better)
-        return max(least, mean - half - down), min(most, mean + half + up)
+        minimum, maximum = bounds_of(self.measure)
+        lowered, raised = (shift, 0.0) if self.measure == ABSOLUTE_ERROR else (0.0, shift)
+        return max(minimum, mean - half - lowered), min(maximum, mean + half + raised)
 
     def in_words(self) -> str:
-        """The mean and the interval.
+        """Return the mean and the interval.
 
         >>> Forecast(epsilon=1, mechanism="quantity-gnmax", measure="R2", scores=(0.5, 0.6), halved=(0.5, 0.6),
         ...          holdout=50, distinct=100, doublings=1.0).in_words()
@@ -140,27 +140,27 @@ class Forecast:
 
 
 def bounds_of(measure: str) -> tuple[float, float]:
-    """Between which ends a measure lies."""
+    """Return the smallest and the largest value of a measure."""
     return _BOUNDS.get(measure, (0.0, 1.0))
 
 
 def shown(measure: str, score: float) -> str:
-    """A score as it is printed: an accuracy in percent, an error of a quantity in three digits."""
+    """Return the printed form of a score: an accuracy in percent, an error of a quantity in three digits."""
     return f"{score:.1%}" if measure == ACCURACY else f"{score:.3g}" if measure == ABSOLUTE_ERROR else f"{score:.3f}"
 
 
 def _half_width(accuracies: np.ndarray, known: float, measured: float, level: float) -> float:
-    """Half the interval of the mixture. known, measured: variances by held-out rows; by D and T."""
+    """Return half the interval of the mixture. known, measured: variances from h held-out rows, and from D and T."""
     repetitions = len(accuracies)
     square = float(np.var(accuracies, ddof=1)) * (repetitions - 1)
     variance = np.square(_SIGMAS) + known
-    likely = -(repetitions - 1) / 2 * np.log(variance) - square / (2 * variance)
-    weights = np.exp(likely - likely.max())
+    log_likelihood = -(repetitions - 1) / 2 * np.log(variance) - square / (2 * variance)
+    weights = np.exp(log_likelihood - log_likelihood.max())
     weights /= weights.sum()
     deviations = np.sqrt(np.square(_SIGMAS) * (1 + 1 / repetitions) + measured)
 
-    def beyond(half: float) -> float:
+    def excess(half: float) -> float:
         return float(weights @ ndtr(-half / deviations)) - (1 - level) / 2
 
-    half: Any = brentq(beyond, 0.0, 10.0)
+    half: Any = brentq(excess, 0.0, 10.0)
     return float(half)

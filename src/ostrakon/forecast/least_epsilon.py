@@ -1,4 +1,4 @@
-"""The least epsilon at which a wanted accuracy is forecast."""
+"""The least epsilon at which a requested accuracy is forecast."""
 
 import math
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ from ostrakon.validation import InvalidInput, fraction
 
 @dataclass(frozen=True, kw_only=True)
 class LeastEpsilon:
-    """What gives `accuracy`.
+    """The least epsilon with a forecast of at least `accuracy`.
 
     Parameters
     ----------
     accuracy : float
     epsilon, mechanism : optional
-        The least epsilon that gives it, None if none of those that were tried does.
+        The least epsilon and its mechanism; None if no epsilon that was tried reaches the accuracy.
     best : tuple of (float, str, float)
-        (epsilon, mechanism, accuracy) of the highest accuracy that can be asked for.
+        (epsilon, mechanism, accuracy) of the highest forecast.
     """
 
     accuracy: float
@@ -28,7 +28,7 @@ class LeastEpsilon:
 
     @property
     def sentence(self) -> str:
-        """The same in words."""
+        """The result in words."""
         epsilon, mechanism, best = self.best
         wanted = f"{100 * self.accuracy:.10g}%"
         if self.epsilon is None:
@@ -43,11 +43,11 @@ class LeastEpsilon:
 
 
 def least_epsilon(forecasts: Sequence[Forecast], accuracy: float) -> LeastEpsilon:
-    """The least epsilon whose forecast reaches `accuracy`, by interpolation between the epsilons that were tried.
+    """Return the least epsilon whose forecast reaches `accuracy`, by interpolation between tried epsilons.
 
-    Along each mechanism the forecast is first made monotone from above: at an epsilon it counts as the least of the
-    forecasts there and at all larger ones, so that a lucky small epsilon does not decide. Forecasts count as they are
-    printed, in tenths of a percent. Between two epsilons the accuracy rises linearly in the logarithm of epsilon, and
+    For each mechanism the forecast is first made monotone: at an epsilon it is the smallest of the forecasts there and
+    at all larger ones, so that a lucky small epsilon does not decide. Forecasts are rounded as printed, to tenths of a
+    percent. Between two epsilons the accuracy rises linearly in the logarithm of epsilon, and
     the result is rounded up to three digits. Nothing is claimed below the smallest epsilon that was tried. Monotone: a
     higher accuracy never needs less.
 
@@ -68,26 +68,28 @@ def least_epsilon(forecasts: Sequence[Forecast], accuracy: float) -> LeastEpsilo
         raise InvalidInput("accuracy needs at least one forecast to be looked for in, got none.")
     best = (0.0, "", -1.0)
     candidates: list[tuple[float, str]] = []
-    for mechanism in dict.fromkeys(one.mechanism for one in forecasts):
-        # As tables and sentences print it: what is printed as the best can be asked for.
-        line = sorted((one.epsilon, round(one.mean, 3)) for one in forecasts if one.mechanism == mechanism)
-        reached = [min(share for _, share in line[index:]) for index in range(len(line))]
+    for mechanism in dict.fromkeys(forecast.mechanism for forecast in forecasts):
+        # Rounded as printed, so that the printed best accuracy can be requested.
+        points = sorted(
+            (forecast.epsilon, round(forecast.mean, 3)) for forecast in forecasts if forecast.mechanism == mechanism
+        )
+        reached = [min(share for _, share in points[index:]) for index in range(len(points))]
         if reached[-1] > best[2]:
-            best = (line[reached.index(reached[-1])][0], mechanism, reached[-1])
-        at = next((index for index, share in enumerate(reached) if share >= wanted), None)
-        if at is None:
+            best = (points[reached.index(reached[-1])][0], mechanism, reached[-1])
+        first = next((index for index, share in enumerate(reached) if share >= wanted), None)
+        if first is None:
             continue
-        epsilon = line[at][0]
-        if at > 0 and reached[at] > reached[at - 1]:
-            part = (wanted - reached[at - 1]) / (reached[at] - reached[at - 1])
-            low, high = math.log(line[at - 1][0]), math.log(epsilon)
-            epsilon = min(epsilon, _up(math.exp(low + part * (high - low))))
+        epsilon = points[first][0]
+        if first > 0 and reached[first] > reached[first - 1]:
+            position = (wanted - reached[first - 1]) / (reached[first] - reached[first - 1])
+            low, high = math.log(points[first - 1][0]), math.log(epsilon)
+            epsilon = min(epsilon, _up(math.exp(low + position * (high - low))))
         candidates.append((epsilon, mechanism))
     epsilon, mechanism = min(candidates, default=(None, None))
     return LeastEpsilon(accuracy=wanted, epsilon=epsilon, mechanism=mechanism, best=best)
 
 
 def _up(value: float) -> float:
-    """Rounded up to three digits."""
+    """Return the value rounded up to three digits."""
     step = 10.0 ** (math.floor(math.log10(value)) - 2)
     return float(f"{math.ceil(value / step - 1e-9) * step:.3g}")

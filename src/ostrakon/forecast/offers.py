@@ -1,4 +1,4 @@
-"""What each mechanism would do at each epsilon, settled as a run would settle it: from public numbers alone."""
+"""Plans of each mechanism at each epsilon, made as for a run: from public numbers alone."""
 
 import dataclasses
 import itertools
@@ -15,7 +15,7 @@ from ostrakon.data.labels import MOST_OF_TEACHERS
 from ostrakon.data.target import Target
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import GATE, WORST_CASE, Options
-from ostrakon.planning.choose_mechanism import asks_teachers, auto_mechanism
+from ostrakon.planning.choose_mechanism import auto_mechanism, needs_trained_teachers
 from ostrakon.planning.defaults import DEFAULT_OF_TEACHERS, OF_LABELS, OF_QUANTITIES
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import Plan
@@ -27,26 +27,26 @@ from ostrakon.votes import Votes
 def default_mechanisms(
     options: Options, *, classes: int, images: bool = False, embedded: bool = False, target: Target = "classes"
 ) -> tuple[str, ...]:
-    """Mechanisms that are offered by default: that of a run with these options, and that of trained teachers.
+    """Return the mechanisms that are offered by default: that of these options, and that of trained teachers.
 
     Teachers are not trained on a quantity, and on at most `MOST_OF_TEACHERS` labels of a row.
     """
     if target == "quantity":
         return (OF_QUANTITIES,)
     if target == "labels":
-        own = DEFAULT_OF_TEACHERS if asks_teachers(options) else OF_LABELS
-        return (own,) if classes > MOST_OF_TEACHERS else tuple(dict.fromkeys((own, DEFAULT_OF_TEACHERS)))
-    own = auto_mechanism(options, classes=classes, images=images, embedded=embedded)
-    return tuple(dict.fromkeys((own, DEFAULT_OF_TEACHERS)))
+        default = DEFAULT_OF_TEACHERS if needs_trained_teachers(options) else OF_LABELS
+        return (default,) if classes > MOST_OF_TEACHERS else tuple(dict.fromkeys((default, DEFAULT_OF_TEACHERS)))
+    default = auto_mechanism(options, classes=classes, images=images, embedded=embedded)
+    return tuple(dict.fromkeys((default, DEFAULT_OF_TEACHERS)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """A plan at one epsilon, or why there is none.
+    """A plan at one epsilon, or the reason why there is none.
 
-    epsilon, mechanism: as asked. plan: None where it is refused; refusal: then the sentence that says what would do.
-    odds: the largest share of right guesses at membership for a prior of 50% (`Plan.membership_guess`); None where it
-    was not computed. unit: what is protected; protects: as of a statement.
+    epsilon, mechanism: as requested. plan: None if it is refused; refusal: then the reason and what is possible. odds:
+    the largest share of right guesses at membership for a prior of 50% (`Plan.membership_guess`); None if it was not
+    computed. unit: what is protected; protects: as of a statement.
     """
 
     epsilon: float
@@ -59,7 +59,7 @@ class Offer:
 
     @property
     def answers(self) -> tuple[int, bool] | None:
-        """(answers, whether exactly that number): all queries, or at most a cap; None if the votes decide."""
+        """(number of answers, whether it is exact): all queries, or at most a cap; None if the votes decide."""
         plan = self.plan
         if plan is None:
             return None
@@ -67,7 +67,7 @@ class Offer:
             return plan.max_answers, False
         if plan.interactive or plan.gate is not None:
             return None
-        # An even split is where any check fails: who answers that answers all.
+        # Every check fails on an even split: a mechanism that answers it answers every query.
         share, more = divmod(plan.teachers, plan.classes)
         even = Votes([[share + (label < more) for label in range(plan.classes)]])
         always = np.isneginf(plan.mechanism.log_probabilities(even)[0, -1])
@@ -99,7 +99,7 @@ class Offer:
         return {name: float(value) for name, value in given.items() if isinstance(value, int | float)}
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what is not finite or not known is None."""
+        """Return plain values for JSON; None for what is infinite or unknown."""
         plan, answers = self.plan, self.answers
         content: dict[str, Any] = {"epsilon": self.epsilon, "mechanism": self.mechanism, "refused": self.refusal}
         if plan is None:
@@ -121,7 +121,7 @@ class Offer:
 
 
 def neighbours(*, per_record: bool, unit: Unit, protects: Protects = "records", removed: bool = False) -> str:
-    """The question of a membership guess, or of a guess of labels, in words."""
+    """Return the question of a membership guess, or of a guess of labels, in words."""
     if protects == "labels":
         whose = "one record has" if unit == "record" else "all rows of one user have"
         return f"which of two labels {whose} (labels only: all else is taken to be public)"
@@ -140,20 +140,20 @@ def neighbours(*, per_record: bool, unit: Unit, protects: Protects = "records", 
     return "whether this record was used at all"
 
 
-def asked_for(options: Options, *, mechanism: str, epsilon: float) -> Options:
-    """`options` for one mechanism among others: of each is asked what it has.
+def options_for(options: Options, *, mechanism: str, epsilon: float) -> Options:
+    """Return `options` for one of several mechanisms, without the options that it does not have.
 
-    Teachers, caps and gates are asked of trained teachers alone, parameters of the mechanisms that have them.
+    Teachers, caps and gates apply to trained teachers alone, parameters to the mechanisms that declare them.
     """
     kind = find(mechanism)
-    nothing: dict[str, Any] = {"teachers": None, "max_answers": None, "guarantee": WORST_CASE}
-    own = {name: value for name, value in options.parameters.items() if name in kind.declared()}
+    unset: dict[str, Any] = {"teachers": None, "max_answers": None, "guarantee": WORST_CASE}
+    parameters = {name: value for name, value in options.parameters.items() if name in kind.declared()}
     return dataclasses.replace(
         options,
         mechanism=mechanism,
         epsilon=epsilon,
-        parameters=own,
-        **(nothing if kind.per_record else {"neighbours": None}),
+        parameters=parameters,
+        **(unset if kind.per_record else {"neighbours": None}),
     )
 
 
@@ -169,40 +169,41 @@ def make_offers(
     embedded: bool = False,
     target: Target = "classes",
 ) -> tuple[Offer, ...]:
-    """Every mechanism at every epsilon, as `make_plan` settles it for a run of these public sizes.
+    """Return every mechanism at every epsilon, as `make_plan` plans it for a run of these public sizes.
 
-    options: what holds for all of them; of several mechanisms each is asked what it has (`asked_for`). records: private
-    ones, or users where they are the unit. embedded: as of `make_plan`. target: what is predicted. A plan that is
-    refused is an offer too: it says what would do.
+    options: of all offers; with several mechanisms each gets those that it has (`options_for`). records: number of
+    private records, or of users if they are the unit. embedded: as in `make_plan`. target: what is predicted. A refused
+    plan is an offer with a reason.
     Errors: `InvalidInput` for a parameter that no mechanism has.
     """
     sizes: dict[str, Any] = {"units": records, "pool": pool, "classes": classes, "unit": unit}
     sizes |= {"embedded": embedded, "target": target}
     names = [find(name).name for name in mechanisms]
-    known = {name for mechanism in names for name in find(mechanism).declared()}
-    foreign = [name for name, value in options.parameters.items() if value is not None and name not in known]
-    if foreign:
-        raise InvalidInput(f"{foreign[0]} is not a parameter of {', '.join(names)}.")
+    declared = {name for mechanism in names for name in find(mechanism).declared()}
+    unknown = [name for name, value in options.parameters.items() if value is not None and name not in declared]
+    if unknown:
+        raise InvalidInput(f"{unknown[0]} is not a parameter of {', '.join(names)}.")
 
-    def offer(asked: Options) -> Offer:
-        name, epsilon = asked.mechanism, asked.epsilon
+    def offer(chosen: Options) -> Offer:
+        name, epsilon = chosen.mechanism, chosen.epsilon
         assert epsilon is not None
         try:
-            plan = make_plan(asked, **sizes)
+            plan = make_plan(chosen, **sizes)
         except InvalidInput as refused:
             return Offer(epsilon=epsilon, mechanism=name, refusal=str(refused), unit=unit)
         odds = plan.membership_guess() if plan.claimable else None
         return Offer(epsilon=epsilon, mechanism=name, plan=plan, odds=odds, unit=unit)
 
-    every = [
-        asked_for(options, mechanism=name, epsilon=epsilon)
+    requests = [
+        options_for(options, mechanism=name, epsilon=epsilon)
         if len(names) > 1
         else dataclasses.replace(options, mechanism=name, epsilon=epsilon)
         for name, epsilon in itertools.product(names, epsilons)
     ]
-    # Prices do not depend on the threads, and compiled loops release Python's lock. Large epsilons come first:
-    # they pay for many queries and take longest.
-    longest_first = sorted(range(len(every)), key=lambda at: -(every[at].epsilon or 0))
+    # Compiled loops release Python's lock. Large epsilons come first: they allow many queries and take longest.
+    longest_first = sorted(range(len(requests)), key=lambda index: -(requests[index].epsilon or 0))
     with ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
-        offered = dict(zip(longest_first, workers.map(offer, [every[at] for at in longest_first]), strict=True))
-    return tuple(offered[at] for at in range(len(every)))
+        offered = dict(
+            zip(longest_first, workers.map(offer, [requests[index] for index in longest_first]), strict=True)
+        )
+    return tuple(offered[index] for index in range(len(requests)))

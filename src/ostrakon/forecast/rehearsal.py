@@ -1,4 +1,4 @@
-"""The rehearsal: the whole run, played on public rows that stand in for the private ones."""
+"""The rehearsal: complete runs, simulated on public rows in the place of private ones."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ostrakon.estimators.choices import is_images
 from ostrakon.features.representation import is_embedded
 from ostrakon.features.rowwise import take_rows
 from ostrakon.forecast.interval import MEASURES, Forecast, bounds_of
-from ostrakon.forecast.offers import Offer, asked_for
+from ostrakon.forecast.offers import Offer, options_for
 from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
 from ostrakon.forecast.scene import Scene
-from ostrakon.forecast.without_noise import Scores, constant_of, learned_without_noise, scores_of
+from ostrakon.forecast.without_noise import Scores, constant_predictions, predictions_without_noise, scores_of
 from ostrakon.numerics.threads import on_one_thread
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
@@ -36,10 +36,10 @@ from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import IntArray
 
 REPETITIONS = 5
-_ONE_AT_A_TIME = threading.Lock()
-"""A rehearsal limits the threads of the whole process, and has its filters of warnings."""
+_LOCK = threading.Lock()
+"""A rehearsal changes the thread limits and warning filters of the whole process."""
 HOLDOUT, PRIVATE = 1 / 4, 3 / 8
-"""Shares of the public rows that are held out, and that play the private side; all others play the pool."""
+"""Shares of the public rows that are held out, and that simulate private rows; all others are the pool."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,17 +51,17 @@ class Rehearsal:
     forecasts : tuple of Forecast
         One of each measure for every offer.
     constant : tuple of float
-        Each measure of always the most frequent class, the mean of a quantity, or the most frequent answer on each
-        label.
+        Each measure of a constant prediction: the most frequent class, the mean of a quantity, or the most frequent
+        answer for each label.
     without_noise : tuple of tuple of float
-        Of each repetition each measure of a model without noise (`WITHOUT_NOISE`), taught by the rows that play the
-        private side.
+        For each repetition each measure of a model without noise (`WITHOUT_NOISE`), fitted on the simulated private
+        rows.
     simulated : bool
-        Whether labels were those of simulated worlds.
+        Whether labels were simulated.
     failures : dict
         From (epsilon, mechanism) to the reason why there is no forecast.
     pool : int
-        Number of rows that play the public pool: no more of them can be asked about.
+        Number of rows of the simulated public pool, the largest possible number of queries.
     """
 
     forecasts: tuple[Forecast, ...]
@@ -77,23 +77,22 @@ class Rehearsal:
         return _means(self.without_noise)
 
     def lost(self, forecast: Forecast) -> tuple[float, float, float]:
-        """By how much accuracies are below those without noise: mean, least and most of the repetitions."""
+        """Return the mean, smallest and largest loss of accuracy against the model without noise."""
         lost = np.subtract([accuracy for (accuracy,) in self.without_noise], forecast.scores)
         return float(lost.mean()), float(lost.min()), float(lost.max())
 
     def of(self, offer: Offer) -> tuple[Forecast, ...]:
-        """The forecasts of an offer, one of each measure; () without any."""
+        """Return the forecasts of an offer, one for each measure; () without any."""
         asked = offer.epsilon, offer.mechanism
         return tuple(one for one in self.forecasts if (one.epsilon, one.mechanism) == asked)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Stage:
+class _Repetition:
     """One repetition, with all its rows and with half of them.
 
-    small: half of the pool, and private rows drawn from half of the rows. holdout, test, features, right: rows that are
-    held out, by number, as they are, their features, and what is right there. constant, without_noise: as of
-    `Rehearsal`, in this repetition.
+    small: half of the pool, and private rows drawn from half of the rows. holdout, test, features, actual: numbers of
+    the held-out rows, these rows, their features and targets. constant, without_noise: as in `Rehearsal`.
     """
 
     shown: PublicRows
@@ -102,29 +101,29 @@ class _Stage:
     holdout: IntArray
     test: Any
     features: NDArray[np.float32]
-    right: NDArray[Any]
+    actual: NDArray[Any]
     constant: Scores
     without_noise: Scores
 
     @classmethod
     def of(
         cls, shown: PublicRows, view: View, rows: IntArray, repetition: int, options: Options, *, records: int
-    ) -> _Stage:
-        """rows: with labels, or all rows, of which labels are then simulated. view: of all public rows."""
+    ) -> _Repetition:
+        """rows: those with labels, or all rows, whose labels are then simulated. view: of all public rows."""
         rng = np.random.default_rng([options.seed, repetition])
         simulated = not len(shown.labelled)
         y = simulated_labels(view.public, classes=len(shown.classes), rng=rng) if simulated else shown.y
-        learned = shown.read_by.steps(np.nan_to_num(y)) if isinstance(shown.read_by, Quantity) else y
+        targets = shown.read_by.steps(np.nan_to_num(y)) if isinstance(shown.read_by, Quantity) else y
         holdout, players, pool = _split(rows, repetition, seed=options.seed)
         if shown.target == "quantity":
-            players, pool = _sharing(np.concatenate([players, pool]), shown.rows)
-        own = dataclasses.replace(options, seed=int(rng.integers(2**31)), jobs=1)
+            players, pool = _overlapping(np.concatenate([players, pool]), shown.rows)
+        seeded = dataclasses.replace(options, seed=int(rng.integers(2**31)), jobs=1)
         private = players[rng.integers(len(players), size=records)]
-        scene = Scene.of(shown, view, learned, pool=pool, private=private, options=own)
-        few = players[: len(players) // 2]
-        fewer = few[rng.integers(len(few), size=records)]
-        small = Scene.of(shown, view, learned, pool=pool[: max(2, len(pool) // 2)], private=fewer, options=own)
-        right, features = y[holdout], view.public[holdout]
+        scene = Scene.of(shown, view, targets, pool=pool, private=private, options=seeded)
+        half = players[: len(players) // 2]
+        drawn = half[rng.integers(len(half), size=records)]
+        small = Scene.of(shown, view, targets, pool=pool[: max(2, len(pool) // 2)], private=drawn, options=seeded)
+        actual, features = y[holdout], view.public[holdout]
         return cls(
             shown=shown,
             scene=scene,
@@ -132,32 +131,34 @@ class _Stage:
             holdout=holdout,
             test=take_rows(shown.X, holdout),
             features=features,
-            right=right,
-            constant=scores_of(shown, right, *constant_of(shown, y[players], len(right))),
+            actual=actual,
+            constant=scores_of(shown, actual, *constant_predictions(shown, y[players], len(actual))),
             without_noise=scores_of(
-                shown, right, *learned_without_noise(shown, view.public[players], y[players], features, seed=own.seed)
+                shown,
+                actual,
+                *predictions_without_noise(shown, view.public[players], y[players], features, seed=seeded.seed),
             ),
         )
 
     def scores(
-        self, planned: Callable[[int], Plan], *, rng: np.random.Generator, student: str | None
+        self, plan_for: Callable[[int], Plan], *, rng: np.random.Generator, student: str | None
     ) -> tuple[Scores, str]:
-        """Measures on the held-out rows, and who learned. planned: the plan for a pool; student: as of `play`."""
-        selection = self.scene.play(planned(self.scene.pool), rng=rng, student=student)
-        return self._measured(selection), selection.chosen.name
+        """Return measures on the held-out rows, and the student's name. plan_for: from a pool size to a plan."""
+        selection = self.scene.simulate(plan_for(self.scene.pool), rng=rng, student=student)
+        return self._measure(selection), selection.chosen.name
 
-    def of_half(self, planned: Callable[[int], Plan], *, rng: np.random.Generator, student: str) -> Scores:
-        """Measures with half of all rows; per-record runs have the same student."""
-        plan = planned(self.small.pool)
-        return self._measured(self.small.play(plan, rng=rng, student=student if plan.per_record else None))
+    def half_scores(self, plan_for: Callable[[int], Plan], *, rng: np.random.Generator, student: str) -> Scores:
+        """Return measures with half of all rows; per-record runs have the same student."""
+        plan = plan_for(self.small.pool)
+        return self._measure(self.small.simulate(plan, rng=rng, student=student if plan.per_record else None))
 
-    def _measured(self, selection: Selection) -> Scores:
-        seen = self.test if selection.chosen.takes_rows else np.asarray(self.features, np.float64)
-        said, read_by = selection.student.predict(seen), self.shown.read_by
+    def _measure(self, selection: Selection) -> Scores:
+        rows = self.test if selection.chosen.takes_rows else np.asarray(self.features, np.float64)
+        predicted, read_by = selection.student.predict(rows), self.shown.read_by
         if isinstance(read_by, Quantity):
-            return scores_of(self.shown, self.right, read_by.values(said))
-        likely = None if read_by is None else selection.student.predict_proba(seen)
-        return scores_of(self.shown, self.right, said, likely)
+            return scores_of(self.shown, self.actual, read_by.values(predicted))
+        proba = None if read_by is None else selection.student.predict_proba(rows)
+        return scores_of(self.shown, self.actual, predicted, proba)
 
 
 def rehearse(
@@ -169,13 +170,13 @@ def rehearse(
     repetitions: int = REPETITIONS,
     progress: bool | Report = False,
 ) -> Rehearsal:
-    """Play every offer that is not refused on public rows: features, queries, votes, noise, student, held-out rows.
+    """Simulate every offer that is not refused: features, queries, votes, noise, student, held-out rows.
 
-    In each repetition the labelled public rows are split: some are held out, some play the private side (drawn with
-    replacement up to `records`), the others are the pool; of a quantity both share rows. Students of noisy counts are
-    chosen in the first repetition of an offer, by some of the parts that a run holds out. What half of the rows gives
-    less is found out at the most queries of a mechanism. Without labels all rows get those of a simulated world, of
-    another one in each repetition. Deterministic under the seed of `options`; noise is seeded, because nothing here is
+    In each repetition the labelled public rows are split: some are held out, some simulate private rows (drawn with
+    replacement up to `records`), the others are the pool; for a quantity both share rows. Students of noisy counts are
+    chosen in the first repetition of an offer, with some of the parts that a run holds out. The loss with half of the
+    rows is measured once for each mechanism, at its largest number of queries. Without labels, all rows get simulated
+    ones, others in each repetition. Deterministic under the seed of `options`; noise is seeded, because no data are
     private.
 
     Parameters
@@ -188,7 +189,7 @@ def rehearse(
     repetitions : int, default 5
         At least 2.
     progress : bool or callable
-        As of `ostrakon.progress.reporting`, in plans played.
+        As in `ostrakon.progress.reporting`, in simulated plans.
 
     Raises
     ------
@@ -199,34 +200,36 @@ def rehearse(
     rows, asked = _enough_rows(shown), tuple(offers)
     with showing(bool(progress)), in_phase("public rows"):
         view = view_of(shown.X, options.representation, seed=options.seed)
-    given = _Given(shown=shown, rows=rows, view=view, offers=asked, options=options, records=records, plans={})
+    simulation = _Simulation(
+        shown=shown, rows=rows, view=view, offers=asked, options=options, records=records, plans={}
+    )
     total = repetitions * len(offers)
-    # Threads share what one process imported, but also the random numbers of networks, and the filters of warnings:
-    # scikit-learn's forests reset each other's, and threads of somebody else would restore what they saw meanwhile.
+    # Threads share imports, but also the random numbers of networks and the filters of warnings, which scikit-learn's
+    # forests and threads of other code change.
     threads = not is_images(shown.X) and threading.active_count() == 1
     with (
-        _ONE_AT_A_TIME,
+        _LOCK,
         reporting(progress, label="Simulating", total=total) as report,
         on_one_thread(api=None),
         warned_after() if threads else nullcontext(),
     ):
         report(0, total)
-        # Students are chosen in the first repetition; the others need them, and each other not.
-        begun = time.perf_counter()
-        done = [given.played(0, {}, report=report, total=total)]
-        taken, rest = time.perf_counter() - begun, range(1, repetitions)
-        play, prefer = partial(given.played, students=done[0].students), "threads" if threads else None
-        for one in spread(play, rest, total=len(rest), n_jobs=options.jobs, seconds=taken, prefer=prefer):
-            done.append(one)
-            report(len(done) * len(offers), total)
-    return given.summed(sorted(done, key=lambda one: one.repetition))
+        # The other repetitions need the students that the first one chooses, and are independent of each other.
+        start = time.perf_counter()
+        results = [simulation.run(0, {}, report=report, total=total)]
+        seconds, others = time.perf_counter() - start, range(1, repetitions)
+        play, prefer = partial(simulation.run, students=results[0].students), "threads" if threads else None
+        for result in spread(play, others, total=len(others), n_jobs=options.jobs, seconds=seconds, prefer=prefer):
+            results.append(result)
+            report(len(results) * len(offers), total)
+    return simulation.summary(sorted(results, key=lambda result: result.repetition))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Played:
-    """What a repetition gave.
+class _Result:
+    """Results of one repetition.
 
-    scores: (measures, measures with half of the rows), by the number of the offer. students: who learned.
+    scores: (measures, measures with half of the rows), by the number of the offer. students: their names.
     """
 
     repetition: int
@@ -240,10 +243,10 @@ class _Played:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Given:
-    """What all repetitions are given: public rows, those to play with, their features, offers and options.
+class _Simulation:
+    """Inputs of all repetitions: public rows, the usable ones, their features, offers and options.
 
-    plans: those that are known already, by mechanism, epsilon and number of rows of the pool.
+    plans: a cache, by mechanism, epsilon and number of rows of the pool.
     """
 
     shown: PublicRows
@@ -254,94 +257,95 @@ class _Given:
     records: int
     plans: dict[tuple[str, float, int], Plan]
 
-    def played(
+    def result(
         self, repetition: int, students: dict[int, str], *, report: Report | None = None, total: int = 0
-    ) -> _Played:
-        """A repetition. students: who learns, by the number of the offer; the others are chosen here."""
+    ) -> _Result:
+        """Run a repetition. students: names by the number of the offer; if empty, students are chosen."""
         with on_one_thread(api=None):
-            stage = _Stage.of(self.shown, self.view, self.rows, repetition, self.options, records=self.records)
-            played = _Played(
+            data = _Repetition.of(self.shown, self.view, self.rows, repetition, self.options, records=self.records)
+            result = _Result(
                 repetition=repetition,
                 scores={},
                 students=dict(students),
                 failures={},
-                constant=stage.constant,
-                without_noise=stage.without_noise,
-                holdout=stage.holdout,
-                pool=stage.scene.pool,
+                constant=data.constant,
+                without_noise=data.without_noise,
+                holdout=data.holdout,
+                pool=data.scene.pool,
             )
             gains: dict[str, Scores] = {}
-            # The longest list of queries first: it begins with every shorter one.
-            longest_first = sorted(range(len(self.offers)), key=lambda number: -_asked(self.offers[number]))
+            # The longest list of queries first, because it starts with every shorter one.
+            longest_first = sorted(range(len(self.offers)), key=lambda number: -_query_count(self.offers[number]))
             for index, number in enumerate(longest_first):
                 offer = self.offers[number]
                 if offer.plan is not None and (not students or number in students):
                     noise = np.random.default_rng([self.options.seed, repetition, number])
-                    plans = partial(self._planned, offer.mechanism, offer.epsilon)
+                    plans = partial(self._plan_for, offer.mechanism, offer.epsilon)
                     try:
-                        self._one(stage, number, plans, noise, played, gains)
+                        self._run_offer(data, number, plans, noise, result, gains)
                     except InvalidInput as refused:
-                        played.failures[offer.epsilon, offer.mechanism] = str(refused)
+                        result.failures[offer.epsilon, offer.mechanism] = str(refused)
                 if report is not None:
                     report(index + 1, total)
-        return played
+        return result
 
-    def summed(self, done: Sequence[_Played]) -> Rehearsal:
-        """What all repetitions gave, in their order."""
-        failures = {key: why for one in done for key, why in one.failures.items()}
+    def summary(self, finished: Sequence[_Result]) -> Rehearsal:
+        """Combine the results of all repetitions, in their order."""
+        failures = {key: why for result in finished for key, why in result.failures.items()}
         scores = {
-            number: [one.scores[number] for one in done if number in one.scores] for number in range(len(self.offers))
+            number: [result.scores[number] for result in finished if number in result.scores]
+            for number in range(len(self.offers))
         }
         sizes = {
-            "holdout": done[-1].holdout.size,
-            "distinct": len(np.unique(np.concatenate([one.holdout for one in done]))),
-            "doublings": max(0.0, math.log2(self.shown.rows / done[-1].pool)),
+            "holdout": finished[-1].holdout.size,
+            "distinct": len(np.unique(np.concatenate([result.holdout for result in finished]))),
+            "doublings": max(0.0, math.log2(self.shown.rows / finished[-1].pool)),
         }
         return Rehearsal(
             forecasts=tuple(
-                _forecast(self.offers[number], measure, [(all_[at], half[at]) for all_, half in results], **sizes)
-                for number, results in scores.items()
-                if len(results) == len(done)
+                _forecast(self.offers[number], measure, [(full[at], half[at]) for full, half in pairs], **sizes)
+                for number, pairs in scores.items()
+                if len(pairs) == len(finished)
                 for at, measure in enumerate(MEASURES[self.shown.target])
             ),
-            constant=_means([one.constant for one in done]),
-            without_noise=tuple(one.without_noise for one in done),
+            constant=_means([result.constant for result in finished]),
+            without_noise=tuple(result.without_noise for result in finished),
             simulated=not len(self.shown.labelled),
-            pool=done[-1].pool,
+            pool=finished[-1].pool,
             failures=failures,
         )
 
-    def _planned(self, mechanism: str, epsilon: float, pool: int) -> Plan:
-        # As a run of this pool would be planned, at the same teachers and delta; its noise may be for other queries.
+    def _plan_for(self, mechanism: str, epsilon: float, pool: int) -> Plan:
+        # As for a run with this pool; the number of queries, and so the noise, may be smaller.
         if (mechanism, epsilon, pool) not in self.plans:
-            asked = asked_for(self.options, mechanism=mechanism, epsilon=epsilon)
-            asked = dataclasses.replace(asked, queries=asked.queries and min(asked.queries, pool))
+            options = options_for(self.options, mechanism=mechanism, epsilon=epsilon)
+            options = dataclasses.replace(options, queries=options.queries and min(options.queries, pool))
             embedded = is_embedded(self.options.representation, self.shown.X)
             sizes: dict[str, Any] = {"units": self.records, "pool": pool, "classes": len(self.shown.classes)}
             sizes["target"] = self.shown.target
-            self.plans[mechanism, epsilon, pool] = make_plan(asked, **sizes, embedded=embedded)
+            self.plans[mechanism, epsilon, pool] = make_plan(options, **sizes, embedded=embedded)
         return self.plans[mechanism, epsilon, pool]
 
-    def _one(
+    def _run_offer(
         self,
-        stage: _Stage,
+        data: _Repetition,
         number: int,
         plans: Callable[[int], Plan],
         noise: np.random.Generator,
-        played: _Played,
+        result: _Result,
         gains: dict[str, Scores],
     ) -> None:
-        """Play an offer, and add what it gave. gains: what all of the rows give more than half of them."""
+        """Simulate an offer and add its results. gains: of all rows over half of them, by mechanism."""
         mechanism = self.offers[number].mechanism
-        scores, student = stage.scores(plans, rng=noise, student=played.students.get(number))
-        played.students[number] = student
+        scores, student = data.scores(plans, rng=noise, student=result.students.get(number))
+        result.students[number] = student
         if mechanism not in gains:
-            gains[mechanism] = tuple(np.subtract(scores, stage.of_half(plans, rng=noise, student=student)).tolist())
-        played.scores[number] = scores, tuple(np.subtract(scores, gains[mechanism]).tolist())
+            gains[mechanism] = tuple(np.subtract(scores, data.half_scores(plans, rng=noise, student=student)).tolist())
+        result.scores[number] = scores, tuple(np.subtract(scores, gains[mechanism]).tolist())
 
 
 def _enough_rows(shown: PublicRows) -> IntArray:
-    """The labelled rows, or all rows if none has a label; refused if they are too few."""
+    """Return the labelled rows, or all rows if none has a label; refuse too few rows."""
     rows, kind = (shown.labelled, "labelled ") if len(shown.labelled) else (np.arange(shown.rows), "")
     if len(rows) < FEWEST_TO_REHEARSE:
         raise InvalidInput(
@@ -361,41 +365,41 @@ def _means(scores: Sequence[Scores]) -> Scores:
     return tuple(np.mean(scores, axis=0).tolist())
 
 
-def _asked(offer: Offer) -> int:
+def _query_count(offer: Offer) -> int:
     return 0 if offer.plan is None else offer.plan.rows
 
 
-def _split(places: IntArray, repetition: int, *, seed: int) -> tuple[IntArray, IntArray, IntArray]:
-    """(held out, private side, pool): every row is held out before any is so again."""
+def _split(rows: IntArray, repetition: int, *, seed: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Return (held out, private, pool): every row is held out once before any row a second time."""
     rounds = round(1 / HOLDOUT)
-    order = np.random.default_rng([seed, repetition // rounds, 1]).permutation(places)
+    order = np.random.default_rng([seed, repetition // rounds, 1]).permutation(rows)
     parts = np.array_split(order, rounds)
     holdout = parts[repetition % rounds]
-    rest = np.concatenate([part for number, part in enumerate(parts) if number != repetition % rounds])
-    rest = np.random.default_rng([seed, repetition, 2]).permutation(rest)
-    players = round(len(places) * PRIVATE)
-    return holdout, rest[:players], rest[players:]
+    others = np.concatenate([part for number, part in enumerate(parts) if number != repetition % rounds])
+    others = np.random.default_rng([seed, repetition, 2]).permutation(others)
+    players = round(len(rows) * PRIVATE)
+    return holdout, others[:players], others[players:]
 
 
-def _sharing(rest: IntArray, public: int) -> tuple[IntArray, IntArray]:
-    """(private side, pool), which share rows, such that their means differ by chance as much as in a run.
+def _overlapping(rows: IntArray, public: int) -> tuple[IntArray, IntArray]:
+    """Return (private, pool) that share rows, so that their means differ by chance as much as in a run.
 
-    public: how many rows the run's pool has. First halves share half as many.
+    public: number of rows of the run's pool. The first halves of both share half as many.
     """
-    size = max(len(rest) // 2, round(public * (math.sqrt(1 + 2 * len(rest) / public) - 1)))
-    order = np.argsort(np.arange(len(rest)) % 2, kind="stable")
-    return rest[order[order < size]], rest[order[order >= len(rest) - size]]
+    size = max(len(rows) // 2, round(public * (math.sqrt(1 + 2 * len(rows) / public) - 1)))
+    order = np.argsort(np.arange(len(rows)) % 2, kind="stable")
+    return rows[order[order < size]], rows[order[order >= len(rows) - size]]
 
 
 _DIRECTIONS = 40
 
 
 def simulated_labels(features: NDArray[np.float32], *, classes: int, rng: np.random.Generator) -> IntArray:
-    """Class numbers of all rows in one world, (rows,).
+    """Return simulated class numbers of all rows, (rows,).
 
     Scores are random sums of cosines along random directions of the standardized features (so a Gaussian process, by
     random Fourier features), with a length scale and a share of unpredictable labels that are themselves drawn: some
-    worlds are easy, some are hard. Every class is as likely as in no other knowledge.
+    worlds are easy, some are hard. All classes are equally likely.
 
     Guarantee: a function of public features and `rng`.
     Source: Rahimi and Recht 2007, random Fourier features.
@@ -403,7 +407,7 @@ def simulated_labels(features: NDArray[np.float32], *, classes: int, rng: np.ran
     points = np.asarray(features, np.float64)
     scale = points.std(axis=0)
     points = (points - points.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
-    # Of standardized features two rows are about sqrt(2 features) apart.
+    # The distance of two standardized rows is about sqrt(2 features).
     length = rng.uniform(0.7, 2.5) * np.sqrt(max(1, (scale > 0).sum()))
     directions = rng.normal(size=(points.shape[1], _DIRECTIONS)) / length
     waves = np.cos(points @ directions + rng.uniform(0, 2 * np.pi, _DIRECTIONS))

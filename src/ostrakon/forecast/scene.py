@@ -1,4 +1,4 @@
-"""One repetition of a rehearsal: who plays the private side and the public pool, and their votes and student."""
+"""One repetition of a rehearsal: rows as private records and public pool, their votes and their student."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from ostrakon.votes import BoundedVotes, IntArray, Moments, Votes
 class Scene:
     """One repetition: features are learned once, and so are the queries, for all epsilons.
 
-    rows, labels: those that play the records, as features already; as_it_is: the representation that leaves them so.
-    drawn: the row that each record is.
+    rows, labels: of the simulated private records, as features; identity: the representation that keeps them.
+    row_of_record: the row of each record. asked: queries by their number.
     """
 
     learning: Learning
-    as_it_is: Representation
+    identity: Representation
     rows: Any
     labels: NDArray[Any]
-    drawn: IntArray
+    row_of_record: IntArray
     options: Options
     asked: dict[int, IntArray]
 
@@ -46,21 +46,23 @@ class Scene:
         cls, shown: PublicRows, view: View, y: NDArray[Any], *, pool: IntArray, private: IntArray, options: Options
     ) -> Scene:
         """view: of all public rows, whose features are computed once for all scenes."""
-        own = dataclasses.replace(view, public=view.public[pool])
-        learning = Learning(X_public=take_rows(shown.X, pool), view=own, student=options.student, seed=options.seed)
-        different, drawn = np.unique(private, return_inverse=True)
-        seen = view.public[different]
-        as_it_is = learn_representation("raw", seen)
-        players: Any = {"rows": seen, "labels": y[different], "drawn": drawn}
-        return cls(learning=learning, as_it_is=as_it_is, options=options, asked={}, **players)
+        pool_view = dataclasses.replace(view, public=view.public[pool])
+        learning = Learning(
+            X_public=take_rows(shown.X, pool), view=pool_view, student=options.student, seed=options.seed
+        )
+        distinct, row_of_record = np.unique(private, return_inverse=True)
+        features = view.public[distinct]
+        identity = learn_representation("raw", features)
+        private_rows: Any = {"rows": features, "labels": y[distinct], "row_of_record": row_of_record}
+        return cls(learning=learning, identity=identity, options=options, asked={}, **private_rows)
 
     @property
     def pool(self) -> int:
-        """Number of rows that play the public pool."""
+        """Number of rows of the simulated public pool."""
         return len(self.learning.view.public)
 
     def queries(self, count: int) -> IntArray:
-        """The public rows to ask about; of representatives each list begins every longer one, so one will do."""
+        """Return the queries; a list of representatives is the start of every longer one, so the longest is reused."""
         known = max(self.asked, default=0)
         if self.options.query_strategy == "representatives" and known >= count:
             return self.asked[known][:count]
@@ -70,8 +72,8 @@ class Scene:
             )
         return self.asked[count]
 
-    def play(self, plan: Plan, *, rng: np.random.Generator, student: str | None = None) -> Selection:
-        """Votes, noise and student of one run. student: the candidate that learns, where none is to be chosen."""
+    def simulate(self, plan: Plan, *, rng: np.random.Generator, student: str | None = None) -> Selection:
+        """Simulate a run: votes, noise, student. student: the candidate to fit; None: choose one."""
         queries = self.queries(plan.rows)
         votes = self._votes(plan, queries)
         answers = answer_queries(plan, votes, queries=queries, learning=self.learning, log=Log(), rng=rng)
@@ -80,44 +82,48 @@ class Scene:
         released = released_counts(self.learning, plan, answers, queries)
         moments = answers.moments is not None
         sizes = {"classes": plan.classes, "queries": plan.queries}
-        known = [_quick(one) for one in self.learning.candidates(counts=True, moments=moments, **sizes)]
-        known = [one for one in known if one.name == student] or known
-        if len(known) == 1:
-            fitted = fit_candidate(known[0], known[0].student, self.learning.rows(known[0]), released)
-            return Selection(chosen=known[0], student=fitted, agreement={})
-        # Parts after which most candidates are left out tell nearly as much as all of them.
-        tried = 1 if any(one.takes_rows for one in known) else FIRST_PARTS
+        candidates = [
+            _quick_candidate(candidate) for candidate in self.learning.candidates(counts=True, moments=moments, **sizes)
+        ]
+        candidates = [candidate for candidate in candidates if candidate.name == student] or candidates
+        if len(candidates) == 1:
+            fitted = fit_candidate(candidates[0], candidates[0].student, self.learning.rows(candidates[0]), released)
+            return Selection(chosen=candidates[0], student=fitted, agreement={})
+        # A few parts choose nearly as well as all of them.
+        tried = 1 if any(candidate.takes_rows for candidate in candidates) else FIRST_PARTS
         return select(
-            known, self.learning.X_public, self.learning.view.public, released, tried=tried, seed=self.options.seed
+            candidates, self.learning.X_public, self.learning.view.public, released, tried=tried, seed=self.options.seed
         )
 
     def _votes(self, plan: Plan, queries: IntArray) -> Votes:
-        """The votes of the records; of rows that are drawn often, those of per-record teachers are counted once."""
-        view = dataclasses.replace(self.learning.view, representation=self.as_it_is)
+        """Return the votes of the records; per-record votes of repeated rows are computed once and multiplied."""
+        view = dataclasses.replace(self.learning.view, representation=self.identity)
 
         def cast(rows: IntArray) -> Votes:
-            # Split by place: by content, all draws of a row would be one teacher's.
+            # Split by position: by content, all copies of a row would go to one teacher.
             private = Rows(X=self.rows[rows], y=self.labels[rows], fixed=True)
             return collect(plan, private, view, queries, self.options)[0]
 
         if not plan.per_record:
-            return cast(self.drawn)
-        counts, sums, often, votes = 0, None, np.bincount(self.drawn), None
-        # Twice as many votes of the rows in question each time: a few calls instead of one for each number of draws.
-        for times in (1 << bit for bit in range(int(often.max()).bit_length()) if (often >> bit & 1).any()):
-            votes = cast(np.flatnonzero(often & times))
+            return cast(self.row_of_record)
+        counts, sums, multiplicity, votes = 0, None, np.bincount(self.row_of_record), None
+        # By binary digits of the multiplicity: a few calls instead of one for each multiplicity.
+        for multiple in (
+            1 << bit for bit in range(int(multiplicity.max()).bit_length()) if (multiplicity >> bit & 1).any()
+        ):
+            votes = cast(np.flatnonzero(multiplicity & multiple))
             assert isinstance(votes, BoundedVotes)
-            counts = counts + times * votes.counts.astype(np.int64)
+            counts = counts + multiple * votes.counts.astype(np.int64)
             if votes.moments is not None:
-                sums = (0 if sums is None else sums) + times * votes.moments.counts
+                sums = (0 if sums is None else sums) + multiple * votes.moments.counts
         assert votes is not None
-        every = type(votes)(counts, teachers=plan.teachers, max_contributions=votes.max_contributions)
-        every.moments = None if sums is None else Moments(sums, teachers=plan.teachers)
-        return every
+        total = type(votes)(counts, teachers=plan.teachers, max_contributions=votes.max_contributions)
+        total.moments = None if sums is None else Moments(sums, teachers=plan.teachers)
+        return total
 
 
-def _quick(candidate: Candidate) -> Candidate:
-    """What is tried in the place of a candidate of features, which says nearly the same; pictures' networks do not."""
+def _quick_candidate(candidate: Candidate) -> Candidate:
+    """Return the candidate with its quick substitute as student, except for networks on images, which differ."""
     if candidate.takes_rows or candidate.tried is None:
         return candidate
     return dataclasses.replace(candidate, student=candidate.tried, tried=None)

@@ -1,4 +1,4 @@
-"""From options and public numbers to choices: each default is settled here, once, and its source is recorded."""
+"""From options and public numbers to choices: every default is set here, and its source is recorded."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ BY_THE_OPERATOR = "given by the operator"
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """What a plan is priced from. No option is open, except the number of queries of per-record teachers.
+    """The inputs of a plan. All are set except, with per-record teachers, the number of queries.
 
-    mechanism: with the given noise, or noise in the default proportions. epsilon: the noise is then scaled to it; None
-    if it stays. teachers: with per-record teachers, of all units. queries: None if they follow from the noise. columns:
-    the number of described columns, whose cells share the votes; None with public rows. consent: the epsilons that
-    levels of records allow, of which `epsilon` is the largest. agreement: of simulated votes,
-    for a gate; None without one. sources, parameter_sources: parameter → what it was chosen on.
+    mechanism: with the given noise, or noise in the default proportions. epsilon: the noise is then scaled to it; None:
+    the noise stays. teachers: with per-record teachers, all units. queries: None if they follow from the noise.
+    columns: number of described columns, whose cells share the votes; None with public rows. consent: the epsilons that
+    levels of records allow; `epsilon` is the largest. agreement: of simulated votes, for a gate; None without one.
+    sources, parameter_sources: parameter → the basis of its choice.
     """
 
     mechanism: Mechanism
@@ -48,9 +48,9 @@ class Choices:
 def trained_choices(
     options: Options, name: str, *, units: int, pool: int, classes: int, unit: str, labels: int = 1
 ) -> Choices:
-    """The choices for trained teachers and the mechanism called `name`.
+    """Return the choices for trained teachers and the mechanism called `name`.
 
-    labels: how many queries each public row is, one for each label that it may have.
+    labels: number of queries for each public row, one for each label that it may have.
 
     Errors: see `ostrakon.planning.make_plan.make_plan`.
     """
@@ -106,22 +106,22 @@ def per_record_choices(
     fixed: Mapping[str, Any],
     columns: int | None = None,
 ) -> Choices:
-    """The choices for a mechanism (`name`) that makes every unit a teacher.
+    """Return the choices for a mechanism (`name`) with every unit as a teacher.
 
     fixed: parameters that follow from public numbers, unless they are given. columns: see `Choices`.
     Errors: see `ostrakon.planning.make_plan.make_plan`.
     """
     refuse_teacher_options(teacher=options.teacher, smooth=options.smooth)
-    for other, default in (("teachers", None), ("max_answers", None), ("guarantee", WORST_CASE)):
-        if getattr(options, other) != default:
+    for option, default in (("teachers", None), ("max_answers", None), ("guarantee", WORST_CASE)):
+        if getattr(options, option) != default:
             raise InvalidInput(
-                f"{other} cannot be chosen for {name}, where every {unit} votes and all queries together have one "
-                f"price, got {getattr(options, other)!r}."
+                f"{option} cannot be chosen for {name}, where every {unit} votes and all queries together have one "
+                f"price, got {getattr(options, option)!r}."
             )
     sources = {"number of teachers": f"one for every {unit}, which makes the number of {unit}s public"}
     delta = _delta(options, units, unit, sources)
-    following = {"neighbours": options.neighbours or REPLACED, **fixed}
-    mechanism = build_with_defaults(name, units, {**following, **require_own(name, options.parameters)})
+    defaults = {"neighbours": options.neighbours or REPLACED, **fixed}
+    mechanism = build_with_defaults(name, units, {**defaults, **require_own(name, options.parameters)})
     epsilon = _epsilon(options, mechanism, sources)
     queries = pool if columns is not None else _queries(options, pool, sources)
     if columns is not None:
@@ -148,8 +148,8 @@ def per_record_choices(
 def refuse_teacher_options(*, teacher: Any, smooth: bool) -> None:
     """Refuse options of trained teachers for per-record teachers."""
     if not is_auto(teacher) or smooth:
-        given = "smooth" if is_auto(teacher) else "teacher"
-        raise InvalidInput(f"{given} cannot be chosen for per-record teachers: every record votes for itself.")
+        option = "smooth" if is_auto(teacher) else "teacher"
+        raise InvalidInput(f"{option} cannot be chosen for per-record teachers: every record votes for itself.")
 
 
 def _delta(options: Options, units: int, unit: str, sources: dict[str, str]) -> float:
@@ -161,7 +161,7 @@ def _delta(options: Options, units: int, unit: str, sources: dict[str, str]) -> 
 
 
 def _queries(options: Options, pool: int, sources: dict[str, str]) -> int | None:
-    """The given number of public rows to label, None if none is given."""
+    """Return the given number of public rows to label, None if it is not given."""
     if options.queries is None:
         return None
     sources["number of queries"] = BY_THE_OPERATOR
@@ -181,7 +181,7 @@ def _teachers(options: Options, units: int, unit: str, sources: dict[str, str]) 
 
 
 def _epsilon(options: Options, mechanism: Mechanism, sources: dict[str, str]) -> float | None:
-    """The given epsilon, else the default, unless all noise is given or cannot be scaled."""
+    """Return the given epsilon, else the default; None if all noise is given or cannot be scaled."""
     if options.epsilon is not None:
         sources["epsilon"] = BY_THE_OPERATOR
         return options.epsilon
@@ -193,7 +193,7 @@ def _epsilon(options: Options, mechanism: Mechanism, sources: dict[str, str]) ->
 
 
 def _parameter_sources(options: Options, mechanism: Mechanism, epsilon: float | None) -> dict[str, str]:
-    """Names of parameters → the sources of their values, equal sources together."""
+    """Return names of parameters → the source of their values; parameters with equal sources share a key."""
     by_source: dict[str, list[str]] = {}
     for name, value in mechanism.parameters().items():
         if value is None:

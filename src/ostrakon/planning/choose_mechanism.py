@@ -1,4 +1,4 @@
-"""The mechanism of a run, from public numbers alone, and whether the other options fit to it."""
+"""Choice of the mechanism from public numbers alone, and checks of the other options."""
 
 import math
 from dataclasses import replace
@@ -23,7 +23,7 @@ from ostrakon.validation import InvalidInput, shown, whole
 
 _PER_RECORD = ("max_contributions", "moments")
 """Parameters of mechanisms of per-record teachers."""
-_OF_SUMS = ("moments", "gaussian-process", "MomentLogistic", "MomentVote", "GaussianProcessStudent")
+_STUDENTS_OF_SUMS = ("moments", "gaussian-process", "MomentLogistic", "MomentVote", "GaussianProcessStudent")
 """Students that learn from sums of features by class."""
 _NEEDS = {
     OF_QUANTITIES: "a quantity as the target: give its public range",
@@ -34,37 +34,37 @@ _NEEDS = {
 def learns_moments(options: Options) -> bool:
     """Whether the named student learns from sums of features."""
     named = options.student if isinstance(options.student, str) else type(options.student).__name__
-    return named.partition(":")[0] in _OF_SUMS
+    return named.partition(":")[0] in _STUDENTS_OF_SUMS
 
 
 def per_record_mechanism(options: Options, *, classes: int = 2, images: bool = False, embedded: bool = False) -> str:
-    """The default mechanism of per-record teachers: with sums of features if a student learns from them.
+    """Return the default mechanism of per-record teachers: with sums of features if a student learns from them.
 
-    For images none does, and of the students with a name few do; with many classes each sum has few records, and pays
-    for embeddings alone.
+    No student of images does, and few named students; with many classes each sum has few records, and helps for
+    embeddings alone.
     """
-    worth = embedded or classes <= FEW_CLASSES
-    of_sums = learns_moments(options) or (is_auto(options.student) and not images and worth)
-    return DEFAULT_MECHANISM if of_sums else DEFAULT_OF_COUNTS
+    sums_help = embedded or classes <= FEW_CLASSES
+    with_sums = learns_moments(options) or (is_auto(options.student) and not images and sums_help)
+    return DEFAULT_MECHANISM if with_sums else DEFAULT_OF_COUNTS
 
 
 def auto_mechanism(options: Options, *, classes: int = 2, images: bool = False, embedded: bool = False) -> str:
-    """What the mechanism "auto" means: every record is a teacher, so that the number of queries costs nothing.
+    """Return the mechanism for "auto": every record is a teacher, so that the number of queries costs nothing.
 
     Confident-GNMax if an option needs trained teachers: their number or kind, a cap on answers, a gate, noise of other
     mechanisms, or smoothing.
     """
-    of_answers = options.max_answers is not None or options.guarantee != WORST_CASE
-    of_noise = any(value is not None for name, value in options.parameters.items() if name not in _PER_RECORD)
-    of_teachers = options.teachers is not None or not is_auto(options.teacher) or options.smooth
-    trained = of_teachers or of_answers or of_noise
+    answer_options = options.max_answers is not None or options.guarantee != WORST_CASE
+    noise_options = any(value is not None for name, value in options.parameters.items() if name not in _PER_RECORD)
+    teacher_options = options.teachers is not None or not is_auto(options.teacher) or options.smooth
+    trained = teacher_options or answer_options or noise_options
     if trained:
         return DEFAULT_OF_TEACHERS
     return per_record_mechanism(options, classes=classes, images=images, embedded=embedded)
 
 
 def choose_mechanism(options: Options, *, classes: int, images: bool, embedded: bool = False) -> str:
-    """The name of the mechanism for classes and public rows.
+    """Return the name of the mechanism for classes and public rows.
 
     Errors: `InvalidInput` for a student that learns from what it does not release, or an objective that needs counts.
     """
@@ -87,17 +87,18 @@ def choose_mechanism(options: Options, *, classes: int, images: bool, embedded: 
     return name
 
 
-def asks_teachers(options: Options) -> bool:
-    """Whether options need trained teachers if rows have several labels: of teachers, or of their mechanisms."""
+def needs_trained_teachers(options: Options) -> bool:
+    """Whether options of teachers or of their mechanisms need trained teachers for rows with several labels."""
     if options.mechanism != AUTO:
         return not find(options.mechanism).per_record
-    own = find(OF_LABELS).declared()
-    of_noise = any(value is not None for name, value in options.parameters.items() if name not in own)
-    return of_noise or auto_mechanism(replace(options, parameters={})) == DEFAULT_OF_TEACHERS
+    declared = find(OF_LABELS).declared()
+    noise_options = any(value is not None for name, value in options.parameters.items() if name not in declared)
+    return noise_options or auto_mechanism(replace(options, parameters={})) == DEFAULT_OF_TEACHERS
 
 
-def of_teachers_of_labels(options: Options, labels: int) -> str:
-    """The mechanism of trained teachers of several labels. Errors: `InvalidInput` for options that do not fit."""
+def trained_mechanism_for_labels(options: Options, labels: int) -> str:
+    """Return the mechanism of trained teachers of several labels. Errors: `InvalidInput` for options that do not
+    fit."""
     if labels > MOST_OF_TEACHERS:
         raise InvalidInput(
             f"classes must be at most {MOST_OF_TEACHERS} labels for trained teachers, got {labels}: without options of "
@@ -126,7 +127,7 @@ def require_sums_mechanism(options: Options, unit: str, *, target: Target) -> No
 
 
 def require_learnable(student: Any, objective: str, *, target: Target, sums: bool) -> None:
-    """Refuse a student or an objective that does not fit to the target, in one sentence.
+    """Refuse a student or an objective that does not fit the target.
 
     sums: whether noisy sums of a quantity, or of several labels, are released.
     """
@@ -137,9 +138,10 @@ def require_learnable(student: Any, objective: str, *, target: Target, sums: boo
 
 
 def most_labels(options: Options, labels: int) -> int:
-    """The parameter max_labels of `LabelsGNMax`, for the form of votes with less noise, from public numbers.
+    """Return the parameter max_labels of `LabelsGNMax`, for the form of votes with less noise, from public numbers.
 
-    The given one, or the root of the number of labels, rounded up; all labels if votes on all have less noise.
+    It is the given one, or the square root of the number of labels, rounded up; all labels if votes on all have less
+    noise.
     Errors: `InvalidInput` for more than there are.
     """
     given = options.parameters.get("max_labels")

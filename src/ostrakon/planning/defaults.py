@@ -20,29 +20,25 @@ OF_QUANTITIES = "quantity-gnmax"
 OF_LABELS = "labels-gnmax"
 """The mechanism of rows that have several labels."""
 SUMS_OF_EMBEDDINGS = 0.8
-"""Share of the cost for the sums of embeddings, where counts only correct what the sums say; 0.5 for tables."""
+"""Share of the cost for the sums of embeddings, which counts only correct; 0.5 for tables."""
 SUMS_BESIDE_COUNTS = 0.2
-"""The same where a named student of a quantity, or of several labels, learns from counts."""
+"""The same if a named student of a quantity, or of several labels, learns from counts."""
 OF_ERRORS, OF_ERRORS_OF_FEW, FEW_RECORDS = 0.05, 0.1, 2000
-"""Share of the cost for counts of the errors of the student of a quantity, and with fewer records than that."""
+"""Share of the cost for counts of the errors of a quantity's student, the share with few records, and their number."""
 DEFAULT_OF_TEACHERS = "confident-gnmax"
 """The default if an option needs trained teachers."""
 MOST_QUERIES = 1000
 MOST_PER_RECORD, MOST_FOR_A_CLASS = 1280, 64
-"""The number of representatives that clustering computes in a minute; with many classes, this number of queries a
-class.
-"""
+"""Largest number of representatives, which clustering computes in a minute; with many classes, this number a class."""
 SIGNAL_TO_NOISE, OF_MANY_CLASSES = 5, 12
-"""Votes on a query, in standard deviations of their noise, if every unit is a teacher; more for more than 20
-classes, which share the votes.
-"""
+"""Votes on a query in standard deviations of their noise, with per-record teachers: up to 20 classes, and more."""
 LEAST_SIGNAL_TO_NOISE = 2
-"""The same if there would be fewer than ten queries for a class."""
+"""The same if there were otherwise fewer than ten queries for a class."""
 FEWEST_PER_RECORD = 2
 
 
 def default_teachers(units: int) -> int:
-    """The largest of 5, 10, 25, 50, … 5000 that leaves about a hundred records (or users) to a teacher.
+    """Return the largest of 5, 10, 25, 50, … 5000 with about a hundred records (or users) for each teacher.
 
     The grid is coarse so that the number of teachers, which is public, says little about the number of records.
 
@@ -55,7 +51,7 @@ def default_teachers(units: int) -> int:
 
 
 def default_delta(units: int) -> float:
-    """The largest power of ten below 1 / units, at most 1e-5.
+    """Return the largest power of ten below 1 / units, at most 1e-5.
 
     >>> default_delta(32_561), default_delta(100_000), default_delta(2_000_000)
     (1e-05, 1e-06, 1e-07)
@@ -65,7 +61,7 @@ def default_delta(units: int) -> float:
 
 
 def require_delta(delta: Any, units: int, unit: str = "record") -> float:
-    """`delta`, refused unless it is below 1 / units: above it, publishing one whole record could count as private."""
+    """Return `delta`; refuse it unless it is below 1 / units: else publishing a whole record could count as private."""
     delta = fraction("delta", delta)
     if not delta < 1 / units:
         raise InvalidInput(
@@ -78,36 +74,37 @@ def require_delta(delta: Any, units: int, unit: str = "record") -> float:
 def default_size(
     mechanism: Mechanism, *, pool: int, epsilon: float | None, delta: float, classes: int, max_answers: int | None
 ) -> tuple[int, int | None]:
-    """(queries, cap on answers): at most 1,000 queries and the pool, at least ten per class if the pool has them.
+    """Return (queries, cap on answers): at most 1,000 queries and the pool, at least ten per class if possible.
 
-    With an epsilon: about the number that `mechanism`, at the default noise, answers within it. If queries may be
-    refused, twice as many are asked as are answered: a check costs little, and asking stops at the cap.
+    With an epsilon, about the number that `mechanism` answers within it at the default noise. If queries may be
+    refused, the cap on answers is half of the queries, because a check costs little.
     """
     highest = min(pool, MOST_QUERIES)
     if epsilon is None or not mechanism.releasable or not mechanism.noise_parameters():
         return highest, max_answers
     checks = mechanism.gaussian_dp()
-    spare = 2 if checks is not None and checks[0] > 0 and max_answers is None else 1
+    factor = 2 if checks is not None and checks[0] > 0 and max_answers is None else 1
 
     def size(answers: int) -> tuple[int, int | None]:
-        return min(pool, spare * answers), (answers if spare > 1 else max_answers)
+        return min(pool, factor * answers), (answers if factor > 1 else max_answers)
 
-    def likely(answers: int) -> float:
+    def price_of(answers: int) -> float:
         queries, cap = size(answers)
         run: dict[str, Any] = {"queries": queries, "max_answers": cap, "delta": delta}
         price = likely_price(mechanism, **run)
         return worst_case(mechanism, **run).epsilon if price is None else price
 
-    fewest = min(pool, 10 * classes)
-    return size(most(lambda count: likely(count) <= epsilon, at_least=fewest, below=highest + 1))
+    least = min(pool, 10 * classes)
+    return size(most(lambda count: price_of(count) <= epsilon, at_least=least, below=highest + 1))
 
 
 def default_per_record_queries(mechanism: Mechanism, *, units: int, pool: int, classes: int) -> int:
-    """Queries for per-record teachers, chosen so that each query gets about five times more votes than its noise.
+    """Return the number of queries for per-record teachers at which each query gets about five times its noise in
+    votes.
 
-    Five times did best on simulated tables (benchmarks/adult_representatives.py --rehearse); about twelve times, used
-    beyond 20 classes, on images of 150 (benchmarks/glyph.py). There are ten per class as long as the votes on each are
-    still twice its noise; never fewer than two, more than 1,280, or more than 64 per class.
+    Five times was best on simulated tables (benchmarks/adult_representatives.py --rehearse); about twelve times, used
+    beyond 20 classes, on images of 150 (benchmarks/glyph.py). There are ten per class if the votes on each are at
+    least twice its noise; never fewer than two, more than 1,280, or more than 64 per class.
 
     >>> from ostrakon.mechanisms import BoundedGNMax
     >>> default_per_record_queries(BoundedGNMax(sigma2=5.3), units=32_561, pool=8_140, classes=2)
@@ -121,6 +118,6 @@ def default_per_record_queries(mechanism: Mechanism, *, units: int, pool: int, c
     assert mechanism.vote_noise is not None
     votes_by_noise = units * mechanism.contribution_bound / mechanism.vote_noise
     least = max(FEWEST_PER_RECORD, min(10 * classes, int(votes_by_noise / LEAST_SIGNAL_TO_NOISE)))
-    most_asked = max(MOST_PER_RECORD, MOST_FOR_A_CLASS * classes)
-    enough = SIGNAL_TO_NOISE if classes <= FEW_CLASSES else OF_MANY_CLASSES
-    return min(pool, most_asked, max(int(votes_by_noise / enough), least))
+    largest = max(MOST_PER_RECORD, MOST_FOR_A_CLASS * classes)
+    ratio = SIGNAL_TO_NOISE if classes <= FEW_CLASSES else OF_MANY_CLASSES
+    return min(pool, largest, max(int(votes_by_noise / ratio), least))

@@ -1,4 +1,4 @@
-"""Planning: choose the mechanism, settle the other options from public sizes alone, price the run."""
+"""Planning: choose the mechanism, set the other options from public sizes alone, price the run."""
 
 import math
 from dataclasses import replace
@@ -20,12 +20,12 @@ from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, Options
 from ostrakon.planning.choices import BY_THE_OPERATOR, Choices, per_record_choices, trained_choices
 from ostrakon.planning.choose_mechanism import (
-    asks_teachers,
     choose_mechanism,
     most_labels,
-    of_teachers_of_labels,
+    needs_trained_teachers,
     require_learnable,
     require_sums_mechanism,
+    trained_mechanism_for_labels,
 )
 from ostrakon.planning.defaults import (
     DEFAULT_MECHANISM,
@@ -43,7 +43,7 @@ from ostrakon.planning.plan import Plan, shape
 from ostrakon.statements.statement import round_up
 from ostrakon.validation import InvalidInput, fraction, shown
 
-_FOR_CONSENT = (
+_CONSENT_NEEDS = (
     f"consent is for {DEFAULT_MECHANISM} and {DEFAULT_OF_COUNTS} on tables of classes with public rows, where every "
     "record votes for itself and its vote can be scaled"
 )
@@ -62,7 +62,7 @@ def make_plan(
     target: Target = "classes",
     consent: Consent | None = None,
 ) -> Plan:
-    """Settle the open options from public sizes alone, and price the run.
+    """Set the open options from public sizes alone, and price the run.
 
     units: private records or users. pool: public rows. images: whether rows are images. embedded: whether features are
     embeddings (`ostrakon.features.representation.is_embedded`), whose sums then get more of the budget. domain: the
@@ -78,7 +78,7 @@ def make_plan(
     sizes: Any = {"units": units, "pool": pool, "classes": 2 if target == "quantity" else classes, "unit": unit}
     if consent is not None:
         options = _within_consent(options, consent, other=target != "classes" or domain is not None)
-    teachers = target == "labels" and asks_teachers(options)
+    teachers = target == "labels" and needs_trained_teachers(options)
     sums = target != "classes" and not teachers
     require_learnable(options.student, options.objective, target=target, sums=sums)
     if teachers:
@@ -88,61 +88,63 @@ def make_plan(
         fixed: dict[str, Any] = {} if learns_sums(options.student) else {"moments": SUMS_BESIDE_COUNTS}
         if target == "quantity":
             return quantity_plan(options, sizes, fixed=fixed)
-        # The plan has the form of votes that is less noisy; a given number chooses between them.
+        # The plan uses the form of votes with less noise; a given number of labels chooses between both.
         fixed["max_labels"] = most_labels(options, classes)
-        own = {name: value for name, value in options.parameters.items() if name != "max_labels"}
-        return per_record_plan(per_record_choices(replace(options, parameters=own), OF_LABELS, **sizes, fixed=fixed))
+        parameters = {name: value for name, value in options.parameters.items() if name != "max_labels"}
+        return per_record_plan(
+            per_record_choices(replace(options, parameters=parameters), OF_LABELS, **sizes, fixed=fixed)
+        )
     if domain is not None:
         return described_plan(options, domain, units=units, classes=classes, unit=unit)
     name = choose_mechanism(options, classes=classes, images=images, embedded=embedded)
     if consent is not None and (images or not find(name).per_record):
-        raise InvalidInput(f"{_FOR_CONSENT}, got {name}{' for images' if images else ''}.")
+        raise InvalidInput(f"{_CONSENT_NEEDS}, got {name}{' for images' if images else ''}.")
     if find(name).per_record:
-        of_sums = {"moments": SUMS_OF_EMBEDDINGS} if embedded and name == DEFAULT_MECHANISM else {}
-        return per_record_plan(replace(per_record_choices(options, name, **sizes, fixed=of_sums), consent=consent))
+        fixed_shares = {"moments": SUMS_OF_EMBEDDINGS} if embedded and name == DEFAULT_MECHANISM else {}
+        return per_record_plan(replace(per_record_choices(options, name, **sizes, fixed=fixed_shares), consent=consent))
     choices = trained_choices(options, name, **sizes)
     try:
         return trained_plan(choices)
     except InvalidInput as refused:
-        # Who names a mechanism, as `ostrakon plan` does, knows it.
-        known = options.mechanism != AUTO
-        instead = "" if known else _per_record_instead(options, images=images, embedded=embedded, **sizes)
-        raise InvalidInput(f"{refused}{instead}") from None
+        # No alternative for a mechanism that was named, as by `ostrakon plan`.
+        named = options.mechanism != AUTO
+        alternative = "" if named else _per_record_alternative(options, images=images, embedded=embedded, **sizes)
+        raise InvalidInput(f"{refused}{alternative}") from None
 
 
-WORTH_COUNTING = 25
-"""Records for each standard deviation of the noise on counts of errors, below which intervals are nearly the range."""
+LEAST_FOR_ERRORS = 25
+"""With fewer records for each standard deviation of the noise on counts of errors, intervals are nearly the range."""
 
 
 def quantity_plan(options: Options, sizes: dict[str, Any], *, fixed: dict[str, Any]) -> Plan:
-    """The plan with counts of errors if these are given, or worth their noise; else without.
+    """Return the plan with counts of errors if a share is given or they exceed their noise; else without.
 
-    sizes, fixed: as of `per_record_choices`. Errors: as of `make_plan`.
+    sizes, fixed: as in `per_record_choices`. Errors: as of `make_plan`.
     """
 
-    def planned(errors: float) -> Plan:
-        of_errors = {**fixed, "errors": errors}
-        return per_record_plan(per_record_choices(options, OF_QUANTITIES, **sizes, fixed=of_errors))
+    def plan_with(errors: float) -> Plan:
+        parameters = {**fixed, "errors": errors}
+        return per_record_plan(per_record_choices(options, OF_QUANTITIES, **sizes, fixed=parameters))
 
     units, given = sizes["units"], options.parameters
     if given.get("errors") is not None:
-        return planned(0.0)  # what is given counts
+        return plan_with(0.0)  # the given share has priority
     share = OF_ERRORS_OF_FEW if units < FEW_RECORDS else OF_ERRORS
     if given.get("moments") is not None:
         share = min(share, (1 - fraction("moments", given["moments"])) / 2)
-    without = planned(0.0)
+    without = plan_with(0.0)
     assert isinstance(without.mechanism, QuantityGNMax)
     noise = without.mechanism.noise_for(share)
-    return planned(share) if units >= WORTH_COUNTING * noise else without
+    return plan_with(share) if units >= LEAST_FOR_ERRORS * noise else without
 
 
 def _within_consent(options: Options, consent: Consent, *, other: bool) -> Options:
-    """The options with the largest epsilon of consent. other: whether the target, or the columns, are of another kind.
+    """Return the options with the largest epsilon of consent. other: whether target or columns are of another kind.
 
     Errors: `InvalidInput` for these, and for another epsilon beside it.
     """
     if other:
-        raise InvalidInput(f"{_FOR_CONSENT}, got a target or columns of another kind.")
+        raise InvalidInput(f"{_CONSENT_NEEDS}, got a target or columns of another kind.")
     if options.epsilon is not None:
         raise InvalidInput(
             f"epsilon cannot be given with consent, whose largest epsilon, {consent.epsilon:g}, is that of the run; "
@@ -151,11 +153,11 @@ def _within_consent(options: Options, consent: Consent, *, other: bool) -> Optio
     return replace(options, epsilon=consent.epsilon)
 
 
-def _per_record_instead(options: Options, **sizes: Any) -> str:
-    """A sentence with what per-record teachers would need, after the refusal of trained ones; else nothing."""
+def _per_record_alternative(options: Options, **sizes: Any) -> str:
+    """Return a sentence on the epsilon of per-record teachers, after the refusal of trained ones; empty if refused."""
     try:
-        asked = Options(epsilon=options.epsilon, delta=options.delta, student=options.student)
-        plan = make_plan(asked, **sizes)
+        defaults = Options(epsilon=options.epsilon, delta=options.delta, student=options.student)
+        plan = make_plan(defaults, **sizes)
     except InvalidInput:
         return ""
     epsilon = round_up(plan.bound.epsilon)
@@ -163,16 +165,17 @@ def _per_record_instead(options: Options, **sizes: Any) -> str:
 
 
 def trained_plan(choices: Choices) -> Plan:
-    """The priced plan. Errors: `InvalidInput` for an epsilon that is too small (with the nearest that is possible)."""
+    """Return the priced plan. Errors: `InvalidInput` for an epsilon that is too small (with the nearest that is
+    possible)."""
     mechanism, queries, delta = choices.mechanism, choices.queries, choices.delta
     assert queries is not None
     sizes: dict[str, Any] = {"queries": queries, "delta": delta, "max_answers": choices.max_answers}
     sizes |= shape(choices.interactive, teachers=choices.teachers, classes=choices.classes)
-    of_gate: dict[str, str] = {}
+    gate_source: dict[str, str] = {}
     gate = None if choices.agreement is None else _gate(choices, choices.agreement, queries)
     if gate is not None:
         mechanism = gate.mechanism
-        of_gate["gate"] = f"votes simulated with a share of {choices.agreement:g} for the winner"
+        gate_source["gate"] = f"votes simulated with a share of {choices.agreement:g} for the winner"
     elif choices.epsilon is not None:
         try:
             mechanism = calibrate(mechanism, epsilon=choices.epsilon, **sizes)
@@ -190,27 +193,27 @@ def trained_plan(choices: Choices) -> Plan:
         max_answers=choices.max_answers,
         delta=delta,
         bound=worst_case(mechanism, **sizes, adaptive=True),
-        tuned={**choices.sources, **of_gate, **choices.parameter_sources},
+        tuned={**choices.sources, **gate_source, **choices.parameter_sources},
         gate=gate,
     )
 
 
 def labels_plan(options: Options, *, labels: int, units: int, pool: int, unit: str) -> Plan:
-    """The plan of trained teachers of rows that may have several labels.
+    """Return the plan of trained teachers for rows with several labels.
 
-    Every label of a public row is a query with two classes, for it or against it. A record moves one vote on each, as
-    with other queries, so they are priced like those.
+    Every label of a public row is a query with two classes, for and against it. A record moves one vote on each, so
+    they are priced like other queries.
     """
-    name = of_teachers_of_labels(options, labels)
+    name = trained_mechanism_for_labels(options, labels)
     choices = trained_choices(options, name, units=units, pool=pool, classes=2, unit=unit, labels=labels)
     return replace(trained_plan(choices), labels=labels)
 
 
 def _gate(choices: Choices, agreement: float, queries: int) -> Gate | None:
-    """The gate for votes like the simulated ones; None if the worst case needs no more noise or epsilon."""
+    """Return the gate for votes like the simulated ones; None if the worst case needs no more noise or epsilon."""
     delta = choices.delta
     sizes: dict[str, Any] = {"teachers": choices.teachers, "classes": choices.classes, "queries": queries}
-    # Simulated from public numbers alone: these draws are not noise of the release.
+    # Simulated from public numbers alone, so the seed may be fixed.
     public = simulate_votes(np.random.default_rng(0), plurality=agreement, **sizes)
     if choices.epsilon is None:
         gate = Gate.plan(public, choices.mechanism, delta=delta, pass_probability=0.95, prefix_price=0.01)
@@ -233,21 +236,21 @@ def _require_noise_below_votes(mechanism: Mechanism, teachers: int, *, epsilon: 
 
 PAIRS = 0.3
 """Share of the cost for counts of pairs of columns; chosen on Adult and eight small tables."""
-WORTH = 30
-"""Records for each standard deviation of the noise on a cell of a pair, below which pairs are not counted."""
-_OF_CELLS = (DEFAULT_MECHANISM, DEFAULT_OF_COUNTS)
-_OF_PUBLIC_ROWS = ("mechanism", "queries", "teacher", "student", "representation", "query_strategy", "smooth")
+LEAST_FOR_PAIRS = 30
+"""Smallest number of records for each standard deviation of the noise on a cell of a pair."""
+_CELL_MECHANISMS = (DEFAULT_MECHANISM, DEFAULT_OF_COUNTS)
+_PUBLIC_ROW_OPTIONS = ("mechanism", "queries", "teacher", "student", "representation", "query_strategy", "smooth")
 
 
 def described_plan(options: Options, domain: Domain, *, units: int, classes: int, unit: str) -> Plan:
-    """The plan with counts of pairs of columns, where these are asked for or exceed their noise; else without.
+    """Return the plan with counts of pairs of columns if these are requested or exceed their noise; else without.
 
     Errors: `InvalidInput` for options that belong to public rows or to trained teachers.
     """
     columns, cells = len(domain.names), sum(domain.sizes)
     _refuse_other_options(options, columns, unit)
 
-    def planned(mechanism: str) -> Plan:
+    def plan_with(mechanism: str) -> Plan:
         fixed = {"max_contributions": columns, **({"moments": PAIRS} if mechanism == DEFAULT_MECHANISM else {})}
         sizes = {"units": units, "pool": cells, "classes": classes, "columns": columns}
         return per_record_plan(per_record_choices(options, mechanism, **sizes, unit=unit, fixed=fixed))
@@ -255,21 +258,23 @@ def described_plan(options: Options, domain: Domain, *, units: int, classes: int
     if not domain.pairs:
         if options.mechanism == DEFAULT_MECHANISM:
             raise InvalidInput(f"mechanism must be {DEFAULT_OF_COUNTS} where no pairs of columns are counted.")
-        return planned(DEFAULT_OF_COUNTS)
+        return plan_with(DEFAULT_OF_COUNTS)
     if options.mechanism != AUTO:
-        return planned(options.mechanism)
-    with_pairs = planned(DEFAULT_MECHANISM)
+        return plan_with(options.mechanism)
+    with_pairs = plan_with(DEFAULT_MECHANISM)
     noise = with_pairs.mechanism.moment_noise
     assert noise is not None
-    worth = units >= WORTH * noise * math.sqrt(len(domain.pairs)) or options.parameters.get("moments") is not None
-    return with_pairs if worth else planned(DEFAULT_OF_COUNTS)
+    keep_pairs = (
+        units >= LEAST_FOR_PAIRS * noise * math.sqrt(len(domain.pairs)) or options.parameters.get("moments") is not None
+    )
+    return with_pairs if keep_pairs else plan_with(DEFAULT_OF_COUNTS)
 
 
 def _refuse_other_options(options: Options, columns: int, unit: str) -> None:
     defaults = Options()
-    for name in _OF_PUBLIC_ROWS:
+    for name in _PUBLIC_ROW_OPTIONS:
         given = getattr(options, name)
-        if given != getattr(defaults, name) and not (name == "mechanism" and given in _OF_CELLS):
+        if given != getattr(defaults, name) and not (name == "mechanism" and given in _CELL_MECHANISMS):
             raise InvalidInput(
                 f"{name} cannot be chosen if the columns are described instead of public rows, got {shown(given)}: "
                 f"every {unit} votes on cells of the columns, and an additive model learns from the counts."

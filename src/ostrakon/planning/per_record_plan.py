@@ -1,4 +1,4 @@
-"""The plan of per-record teachers: the noise comes first, then the number of queries, which costs nothing."""
+"""The plan of per-record teachers: first the noise, then the number of queries, which costs nothing."""
 
 import math
 from dataclasses import replace
@@ -16,20 +16,20 @@ from ostrakon.votes import STEPS
 
 
 def per_record_plan(choices: Choices) -> Plan:
-    """The priced plan. Errors: `InvalidInput` for an epsilon that is too small or too many queries."""
+    """Return the priced plan. Errors: `InvalidInput` for an epsilon that is too small or too many queries."""
     mechanism, queries, delta = _calibrated(choices), choices.queries, choices.delta
     units, classes = choices.teachers, choices.classes
     levels, sources = _levels(choices, mechanism), dict(choices.sources)
     if levels:
         sources["weights"] = "the largest at which every level of consent keeps its epsilon"
     if queries is None:
-        # How many records have which level is not public, so all levels count the same.
+        # The numbers of records by level are not public, so all levels count the same.
         weight = sum(level.weight for level in levels) / (len(levels) * STEPS) if levels else 1
         votes = math.ceil(units * weight)
         queries = default_per_record_queries(mechanism, units=votes, pool=choices.pool, classes=classes)
     # The cells of one column share the votes of all units, so a column counts as one query.
-    shared = queries if choices.columns is None else choices.columns
-    require_votes_above_noise(mechanism, units=units, queries=shared, delta=delta, unit=choices.unit)
+    effective_queries = queries if choices.columns is None else choices.columns
+    require_votes_above_noise(mechanism, units=units, queries=effective_queries, delta=delta, unit=choices.unit)
     return Plan(
         teachers=units,
         classes=classes,
@@ -45,15 +45,14 @@ def per_record_plan(choices: Choices) -> Plan:
 
 
 def _calibrated(choices: Choices) -> Mechanism:
-    """The mechanism with its noise; where sums will be centred over the classes for certain, it says so."""
+    """Return the mechanism with its noise, and with centred sums if it is certain that they are centred."""
 
     def with_noise(mechanism: Mechanism) -> Mechanism:
         if choices.epsilon is None:
             return mechanism
-        # All queries cost as much as `max_contributions` of them, so price the whole pool. The noise that the votes
-        # tolerate depends on the number of queries, which is chosen and checked later.
-        asked = choices.pool if choices.queries is None else choices.queries
-        return calibrate(mechanism, epsilon=choices.epsilon, queries=asked, delta=choices.delta)
+        # The cost does not depend on the number of queries, so price the whole pool; that number is chosen later.
+        queries = choices.pool if choices.queries is None else choices.queries
+        return calibrate(mechanism, epsilon=choices.epsilon, queries=queries, delta=choices.delta)
 
     mechanism = choices.mechanism
     if type(mechanism) is MomentGNMax:
@@ -68,7 +67,7 @@ def _calibrated(choices: Choices) -> Mechanism:
 
 
 def _levels(choices: Choices, mechanism: Mechanism) -> tuple[Level, ...]:
-    """The levels of consent with their weights; () without any."""
+    """Return the levels of consent with their weights; () without any."""
     if choices.consent is None:
         return ()
     cost = mechanism.run_cost(queries=choices.pool if choices.queries is None else choices.queries)
@@ -87,20 +86,20 @@ def require_votes_above_noise(mechanism: Mechanism, *, units: int, queries: int,
             f"queries must be few enough for their votes to exceed the noise: {units} {unit}s vote on "
             f"{votes_per_unit} of {queries} queries, under noise of standard deviation "
             f"{noise:.4g}; the nearest reachable settings are "
-            + _what_would_do(mechanism, units=units, queries=queries, delta=delta, unit=unit)
+            + _possible_settings(mechanism, units=units, queries=queries, delta=delta, unit=unit)
             + "."
         )
 
 
-def _what_would_do(mechanism: Mechanism, *, units: int, queries: int, delta: float, unit: str) -> str:
-    """A larger epsilon, fewer queries, or more units that would lift the votes above the noise."""
-    votes_in_all = units * (mechanism.contribution_bound or 1)
+def _possible_settings(mechanism: Mechanism, *, units: int, queries: int, delta: float, unit: str) -> str:
+    """Return a larger epsilon, fewer queries, or more units at which the votes exceed the noise, in words."""
+    votes = units * (mechanism.contribution_bound or 1)
     noise = mechanism.vote_noise or 0.0
-    enough = scaled(mechanism, votes_in_all / queries / noise)
+    larger = scaled(mechanism, votes / queries / noise)
     # Four digits, rounded up: the named setting must work.
-    epsilon = float(f"{worst_case(enough, queries=queries, delta=delta).epsilon * 1.001:.4g}")
-    fewer = int(votes_in_all / noise)
+    epsilon = float(f"{worst_case(larger, queries=queries, delta=delta).epsilon * 1.001:.4g}")
+    fewer = int(votes / noise)
     remedies = [f"an epsilon of {epsilon:g}"]
     if FEWEST_PER_RECORD <= fewer < queries and queries > (mechanism.contribution_bound or 1):
         remedies.append(f"{fewer} queries at this one")
-    return f"{', '.join(remedies)} or {math.ceil(units * noise * queries / votes_in_all)} {unit}s"
+    return f"{', '.join(remedies)} or {math.ceil(units * noise * queries / votes)} {unit}s"

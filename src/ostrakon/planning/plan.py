@@ -1,4 +1,4 @@
-"""The plan of a run: everything that the guarantee depends on, fixed before any vote is seen."""
+"""The plan of a run: everything that the guarantee depends on, fixed before any vote is counted."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,22 +23,22 @@ from ostrakon.mechanisms.registry import build
 INTERACTIVE = InteractiveGNMax.name
 SIZE_IS_PUBLIC = ", which reveals that number approximately"
 DIGITS_ARE_PUBLIC = ", at most 1e-05, which reveals how many digits that number has if it has six or more"
-_STATED = 0.01
-"""The curve begins at this part of the guarantee's delta."""
-_PARTS = (1.3, 1.2, 1.1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
-"""Parts of a gate's epsilon; each has its own delta."""
+_LEAST_DELTA = 0.01
+"""Smallest delta of the curve, as a part of the guarantee's delta."""
+_GATE_PARTS = (1.3, 1.2, 1.1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
+"""Epsilons of the curve of a gate, as parts of its epsilon."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Public numbers alone. `mechanism` is that of the first round; interactive: a second one follows at equal noise.
+    """A plan, of public numbers alone.
 
-    teachers: the number of teachers; with per-record teachers, of all units. trained: whether the owners of a study
-    train the teachers, which vote on every query although the mechanism could bound them to fewer. levels: of consent,
-    with their weights; `bound` is for records of full weight. labels: on how many labels of
-    every row trained teachers vote, where rows may have several; `classes` is then 2. bound: the worst
-    case of all rounds together. gate: decides whether the answers are released, and its certificate is the guarantee;
-    None without one. tuned: parameter → what it was chosen on.
+    mechanism: of the first round. interactive: whether a second round follows with equal noise. teachers: number of
+    teachers; with per-record teachers, all units. trained: whether the owners of a study train the teachers, which vote
+    on every query although the mechanism could bound them to fewer. levels: of consent, with their weights; `bound` is
+    for records of full weight. labels: number of labels of each row, if trained teachers vote on several; `classes` is
+    then 2. bound: the worst case of all rounds. gate: decides whether the answers are released; its certificate is the
+    guarantee. None without one. tuned: parameter → the basis of its choice.
     """
 
     teachers: int
@@ -64,7 +64,7 @@ class Plan:
 
     @property
     def rows(self) -> int:
-        """The number of public rows that are asked about: of several labels, each is a query for every label."""
+        """Number of queried public rows; with several labels, a row has a query for each label."""
         return self.queries // (self.labels or 1)
 
     def _repr_html_(self) -> str:
@@ -78,14 +78,14 @@ class Plan:
 
     @property
     def guarantee(self) -> WorstCase | Gated:
-        """What a release by this plan may claim, if it may claim anything."""
+        """The guarantee of a release by this plan, if it is claimable."""
         return self.bound if self.gate is None else self.gate.certificate()
 
     def otherwise(self, relation: Relation) -> tuple[float, float]:
-        """(epsilon, delta) of the same release under another definition of neighbours (`ostrakon.accounting.adjacent`).
+        """Return (epsilon, delta) under another definition of neighbours (`ostrakon.accounting.adjacent`).
 
-        Trained teachers: "replace", where a record's content decides its teacher: two teachers change; else one does.
-        Per-record teachers: "replace": a teacher votes otherwise; "take-out": it abstains on all queries.
+        Trained teachers: with "replace" two teachers change, because the content of a record decides its teacher; else
+        one does. Per-record teachers: with "replace" a vote changes; with "take-out" it is missing on all queries.
         """
         if self.per_record:
             cost = self.mechanism.under(relation).run_cost(queries=self.queries)
@@ -102,7 +102,7 @@ class Plan:
         return self.guarantee.epsilon, self.guarantee.delta
 
     def level_claims(self) -> tuple[LevelClaim, ...]:
-        """What the same release costs the records of each level of consent; () without levels."""
+        """Return the guarantees for the records of each level of consent; () without levels."""
         if not self.levels:
             return ()
         cost = self.mechanism.run_cost(queries=self.queries)
@@ -110,12 +110,12 @@ class Plan:
         return claims_of(self.levels, cost, delta=self.delta, removed=self.mechanism.relation == "take-out")
 
     def own_first(self, known: tuple[tuple[Relation, str], ...]) -> tuple[tuple[Relation, str], ...]:
-        """The definitions of neighbours that the data know, that of the guarantee first."""
+        """Return the given definitions of neighbours with that of the guarantee first."""
         removed = self.per_record and self.mechanism.relation == "take-out"
         return tuple(sorted(known, key=lambda one: one[0] != "take-out")) if removed else known
 
     def curve(self) -> PrivacyCurve | None:
-        """The epsilons of a release by this plan at other deltas, and its mu where the curve is that of a Gaussian.
+        """Return the epsilons of a release by this plan at other deltas, and its mu if the curve is that of a Gaussian.
 
         The guarantee is one of the pairs, unless another one implies it. Pairs with a larger delta must not be
         published as guarantees by themselves. None if no epsilon is finite.
@@ -123,20 +123,20 @@ class Plan:
         guarantee = self.guarantee
         own = (guarantee.epsilon, guarantee.delta)
         if self.gate is not None:
-            parts = [part * guarantee.epsilon for part in _PARTS]
+            parts = [part * guarantee.epsilon for part in _GATE_PARTS]
             others = [(epsilon, self.gate.delta_at(epsilon)) for epsilon in parts]
-            return curve_of([own, *(pair for pair in others if pair[1] >= _STATED * self.delta)])
+            return curve_of([own, *(pair for pair in others if pair[1] >= _LEAST_DELTA * self.delta)])
         sizes: dict[str, Any] = shape(self.interactive, teachers=self.teachers, classes=self.classes)
         asked: dict[str, Any] = {"queries": self.queries, "max_answers": self.max_answers}
         at = worst_case_at(self.mechanism, **asked, **sizes, adaptive=True, around=self.delta)
-        deltas = [delta for delta in STATED_DELTAS if delta >= _STATED * self.delta * (1 - 1e-9)]
+        deltas = [delta for delta in STATED_DELTAS if delta >= _LEAST_DELTA * self.delta * (1 - 1e-9)]
         mu = gaussian_curve(self.mechanism, self.bound.basis, **asked)
         return curve_of([own, *((at(delta).epsilon, delta) for delta in deltas)], mu=mu)
 
     def membership_guess(self, prior: float = 0.5) -> float:
-        """The largest share of right guesses at whether one record (or user) was used, for every attacker.
+        """Return the largest share of right guesses, for any attacker, at whether one record (or user) was used.
 
-        prior: the attacker's probability of that before the release is seen, in (0, 1).
+        prior: the attacker's probability of that before the release, in (0, 1).
         Guarantee: as `ostrakon.accounting.membership_guess`, for the pairs of `curve` and so for their neighbours.
         With per-record teachers, whose number is public: whether this record or another one instead of it was used;
         with trained teachers: whether it was used at all. 1 if no epsilon holds.
@@ -161,7 +161,7 @@ class Plan:
         return self.mechanism.releasable
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for run.toml (None left out)."""
+        """Return plain values for run.toml, without None."""
         values = {
             "teachers": self.teachers,
             "mechanism": INTERACTIVE if self.interactive else self.mechanism.name,
@@ -178,7 +178,7 @@ class Plan:
 
 
 def plan_from(content: dict[str, Any], *, classes: int) -> Plan:
-    """The plan that `Plan.as_dict` wrote: a resumed run keeps its settings even if the defaults have changed."""
+    """Return the plan that `Plan.as_dict` wrote: a resumed run keeps its settings if defaults have changed."""
     interactive, labels = content["mechanism"] == INTERACTIVE, content.get("labels")
     classes = classes if labels is None else 2
     mechanism = build(first_round(content["mechanism"]), dict(content["parameters"]))
@@ -207,21 +207,21 @@ def plan_from(content: dict[str, Any], *, classes: int) -> Plan:
 
 
 def levels_from(content: Mapping[str, int]) -> tuple[Level, ...]:
-    """The levels of consent from their weights by name."""
+    """Return the levels of consent from their weights by name."""
     return tuple(Level(name=name, weight=weight) for name, weight in content.items())
 
 
 def first_round(name: str) -> str:
-    """The mechanism of the first round: the interactive one has no student to compare with yet."""
+    """Return the mechanism of the first round, in which the interactive one has no student to compare with."""
     return ConfidentGNMax.name if name == INTERACTIVE else name
 
 
 def shape(interactive: bool, *, teachers: int, classes: int) -> dict[str, int]:
-    """The shape of the votes, as far as the worst case may use it."""
-    # Bounds that join check and label through the number of teachers hold for the Confident check alone.
+    """Return the shape of the votes, as far as the worst case may use it."""
+    # Bounds that use the number of teachers for check and label together hold for the Confident check alone.
     return {"classes": classes} if interactive else {"teachers": teachers, "classes": classes}
 
 
 def second_round(mechanism: Mechanism, scores: Any) -> Mechanism:
-    """The interactive mechanism of the second round, at the noise of the first."""
+    """Return the interactive mechanism of the second round, with the noise of the first."""
     return InteractiveGNMax(scores=scores, **mechanism.parameters())

@@ -1,4 +1,4 @@
-"""Histogram boosting of weighed rows, whose steps are those of the rows without their weights."""
+"""Histogram boosting of weighted rows, with bins of the rows without weights."""
 
 from typing import Any, Self
 
@@ -9,28 +9,28 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from ostrakon.validation import InvalidInput
 
 MOST_BINS = 32
-"""Steps into which boosting cuts a feature: finer ones take time and teach nothing."""
+"""Number of bins of a feature; more take time and do not help."""
 WITHOUT: Any = False
-"""Of `early_stopping`: rows that have shares of classes have no labels by which a part of them could be set aside."""
+"""Value of `early_stopping`: rows with class shares have no labels for a stratified validation set."""
 
 
 class Boosting(HistGradientBoostingClassifier):
-    """scikit-learn's histogram boosting, which takes most of its time to find the quantiles of weighed rows.
+    """scikit-learn's histogram boosting with bins from quantiles of the rows without weights.
 
-    Here a feature of many values has `max_bins` of them when it comes there, quantiles of the rows without weights.
+    scikit-learn spends most of its time on quantiles of weighted rows.
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, **others: Any) -> Self:
-        """Learn from rows, (rows, features), their classes and weights, (rows,). others: as of scikit-learn's."""
-        return super().fit(in_steps(X, self.max_bins), y, sample_weight=sample_weight, **others)
+        """Learn from rows, (rows, features), their classes and weights, (rows,). others: as in scikit-learn."""
+        return super().fit(quantized(X, self.max_bins), y, sample_weight=sample_weight, **others)
 
     def fit_shares(
         self, X: ArrayLike, shares: ArrayLike, *, classes: NDArray[Any], sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Learn from rows that are of two classes in part. shares: of the second, from 0 to 1, (rows,).
+        """Learn from rows with shares of two classes. shares: of the second class, from 0 to 1, (rows,).
 
-        The loss is that of every row as an example of both classes, each with its share of the weight, in half of the
-        time; `min_samples_leaf` then counts rows, not examples. Refused if no weight is above 0.
+        The loss equals that of every row as an example of both classes, each with its share of the weight, in half of
+        the time; `min_samples_leaf` counts rows, not examples. Refused if no weight is above 0.
         """
         if sample_weight is not None and not (np.asarray(sample_weight) > 0).any():
             raise InvalidInput("sample_weight must be above 0 for at least one row, got none.")
@@ -38,10 +38,10 @@ class Boosting(HistGradientBoostingClassifier):
         self.classes_ = np.asarray(classes)
         return self
 
-    def _bin_data(self, X: NDArray[Any], *weights: Any, **how: Any) -> Any:
-        # Steps end between a few different values; scikit-learn sorts every row of every feature to find them.
-        if not how["is_training_data"]:
-            return super()._bin_data(X, *weights, **how)
+    def _bin_data(self, X: NDArray[Any], *weights: Any, **options: Any) -> Any:
+        # After quantization few values are left; scikit-learn would sort all rows of every feature to find them.
+        if not options["is_training_data"]:
+            return super()._bin_data(X, *weights, **options)
         values, mapper = [np.unique(column[~np.isnan(column)]) for column in X.T], self._bin_mapper
         mapper.bin_thresholds_ = [(column[1:] + column[:-1]) / 2 for column in values]
         mapper.n_bins_non_missing_ = np.array([max(1, len(column)) for column in values], np.uint32)
@@ -50,7 +50,7 @@ class Boosting(HistGradientBoostingClassifier):
         return mapper.transform(X)
 
     def _encode_y(self, y: Any) -> Any:
-        # The loss of two classes takes any target from 0 to 1; only scikit-learn's encoding of labels does not.
+        # The binary loss accepts targets from 0 to 1; scikit-learn's encoding of labels does not.
         given = np.asarray(y)
         if given.dtype.kind != "f" or not (given.min() >= 0 and given.max() <= 1):
             return super()._encode_y(y)
@@ -58,10 +58,10 @@ class Boosting(HistGradientBoostingClassifier):
         return given.astype(np.float64)
 
 
-def in_steps(X: ArrayLike, most: int) -> NDArray[Any]:
-    """A copy of the rows in which a feature of more than `most` values has the nearest of that number of quantiles.
+def quantized(X: ArrayLike, most: int) -> NDArray[Any]:
+    """Return a copy of the rows in which features with more than `most` values take the nearest of `most` quantiles.
 
-    >>> in_steps(np.arange(8.0)[:, None], 2).ravel().tolist()
+    >>> quantized(np.arange(8.0)[:, None], 2).ravel().tolist()
     [1.0, 1.0, 1.0, 1.0, 5.0, 5.0, 5.0, 5.0]
     """
     rows = np.array(X, np.float64, order="F")

@@ -1,4 +1,4 @@
-"""A student of its own for each of several labels of a row."""
+"""Students of several labels of a row, one for each label."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
 
-from ostrakon.students.share_student import likely_of
+from ostrakon.students.share_student import proba_of_high
 from ostrakon.votes import FloatArray
 
 _UNKNOWN = 0.01
-"""The probability of a label of which nothing was answered."""
+"""Probability of a label without answers."""
 
 
 class StudentByLabel(ClassifierMixin, BaseEstimator):
@@ -42,11 +42,11 @@ class StudentByLabel(ClassifierMixin, BaseEstimator):
         return np.arange(len(self.students))
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """The probability of every label, (rows, labels)."""
-        return np.column_stack([likely_of(student, X) for student in self.students])
+        """Return the probability of every label, (rows, labels)."""
+        return np.column_stack([proba_of_high(student, X) for student in self.students])
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """0 or 1 for every label, (rows, labels)."""
+        """Return 0 or 1 for every label, (rows, labels)."""
         return (self.predict_proba(X) >= self.thresholds).astype(np.int64)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -54,11 +54,11 @@ class StudentByLabel(ClassifierMixin, BaseEstimator):
 
 
 def same_for_all(X: Any, answers: FloatArray) -> DummyClassifier:
-    """The student of a label whose answers are all alike, or that has none: the same probability for every row.
+    """Return a student with the same probability for every row, for a label without answers or with equal answers.
 
-    It counts half an answer more on either side. A label without answers is never predicted.
+    Half an answer is added to both counts. A label without answers is never predicted.
 
-    X: features of public rows. answers: how many were against the label and for it, (2,).
+    X: features of public rows. answers: numbers of answers against the label and for it, (2,).
     """
     rate = (answers[1] + 0.5) / (answers.sum() + 1) if answers.any() else _UNKNOWN
     return DummyClassifier(strategy="prior").fit(X[:2], np.arange(2), sample_weight=np.array([1 - rate, rate]))

@@ -1,4 +1,4 @@
-"""FixMatch: what the network is sure of on a lightly changed input, it must say of a strongly changed one."""
+"""FixMatch: confident predictions on weakly changed inputs are labels for strongly changed ones."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +11,9 @@ from ostrakon.validation import non_negative, whole
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FixMatch(TorchStudent):
-    """A network trained on the labelled rows and on its own confident labels of the rest, by consistency.
+    """A network trained on labelled rows and on its own confident predictions for unlabelled rows.
 
-    threshold: confidence above which a label of the network's own counts. ratio: unlabelled rows per labelled one in
+    threshold: confidence above which a prediction is used as a label. ratio: unlabelled rows per labelled one in
     a step. unlabelled_weight: of the consistency loss. augmentation: of the labelled rows; the pool is labelled under
     "weak" changes and learned under "strong" ones (see `ostrakon.networks.augment`). Others as in `TorchStudent`.
     Source: Sohn 2020, FixMatch.
@@ -30,21 +30,21 @@ class FixMatch(TorchStudent):
         non_negative("unlabelled_weight", self.unlabelled_weight)
 
     def _losses(self, module: Any, pool: Tensor, targets: Tensor, draw: torch.Generator) -> Any:
-        labelled = self._labelled(targets, draw)
-        everyone = training.batches(len(pool), min(self.ratio * self.batch_size, len(pool)), draw)
+        labelled_batches = self._labelled(targets, draw)
+        pool_batches = training.batches(len(pool), min(self.ratio * self.batch_size, len(pool)), draw)
 
         def loss_of(step: int) -> Tensor:
-            rows = next(labelled)
-            x = pool[next(everyone).to(pool.device)]
+            rows = next(labelled_batches)
+            x = pool[next(pool_batches).to(pool.device)]
             with torch.no_grad():
-                own = torch.softmax(module(self._changed(x, draw, "weak")), dim=1)
-                confidence, said = own.max(dim=1)
-                sure = (confidence >= self.threshold).float()
+                proba = torch.softmax(module(self._changed(x, draw, "weak")), dim=1)
+                confidence, pseudo_labels = proba.max(dim=1)
+                confident = (confidence >= self.threshold).float()
             known = self._changed(pool[rows], draw, self.augmentation)
             # One pass for both, so that batch norm sees them together.
             logits = module(torch.cat([known, self._changed(x, draw, "strong")]))
             supervised = F.cross_entropy(logits[: len(rows)], targets[rows])
-            consistent = F.cross_entropy(logits[len(rows) :], said, reduction="none")
-            return supervised + self.unlabelled_weight * (consistent * sure).mean()
+            consistent = F.cross_entropy(logits[len(rows) :], pseudo_labels, reduction="none")
+            return supervised + self.unlabelled_weight * (consistent * confident).mean()
 
         return loss_of

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from ostrakon.features.representation import default_representation, learn_representation, seeded
 from ostrakon.features.rowwise import row_count
 from ostrakon.students.label_spreading import LabelSpreadingStudent
-from ostrakon.students.labelled import UNLABELLED, of_margins, require_counts, require_labels
+from ostrakon.students.labelled import UNLABELLED, proba_from_margins, require_counts, require_labels
 from ostrakon.validation import InvalidInput, whole
 
 PASSES, DOUBLINGS = 10, 2
@@ -90,7 +90,7 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         self.graph_, self.classes_, self.models_ = graph, graph.classes_, []
         proba, best = graph.beliefs_, -np.inf
         for number in range(rounds if len(self.classes_) > 1 else 0):
-            model = self._learned(X, proba, labels, number)
+            model = self._fitted_model(X, proba, labels, number)
             proba = model.predict_proba(X)
             agreement = float(votes[np.arange(len(positions)), proba[positions].argmax(axis=1)].sum())
             if agreement < best - FALLEN * abs(best):
@@ -214,7 +214,7 @@ class KernelOnFeatures(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the softmax of the decision values, (rows, len(classes_)), which is not calibrated."""
         check_is_fitted(self, "machine_")
-        return of_margins(self.machine_, np.asarray(self.representation_.transform(X), np.float64))
+        return proba_from_margins(self.machine_, np.asarray(self.representation_.transform(X), np.float64))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likeliest class of every row."""

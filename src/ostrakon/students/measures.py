@@ -1,4 +1,4 @@
-"""How well a student does on labelled test rows, rare classes included."""
+"""Measures of a student on labelled test rows, including those of rare classes."""
 
 import math
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from ostrakon.validation import InvalidInput
 from ostrakon.votes import FloatArray
 
 BINS = 15
-"""Ranges of confidence, equally wide, of the calibration error."""
+"""Number of equally wide ranges of confidence in the calibration error."""
 _LARGE = 0.1
-"""Calibration errors above this call for a warning, once chance is allowed for."""
+"""Larger calibration errors, beyond chance, cause a warning."""
 _NAMED = 10
-"""Classes whose recall is printed; of more, those with the lowest."""
+"""Largest number of classes whose recall is printed; of more, those with the lowest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +83,9 @@ class Measures:
         return {**asdict(self), "recall": dict(self.recall)}
 
     def in_words(self) -> dict[str, str]:
-        """Everything but the accuracy, name by name, as it is printed."""
+        """Return the printed form of each measure except the accuracy, by name."""
         known = [(name, share) for name, share in self.recall if share is not None]
-        shown = known if len(known) <= _NAMED else sorted(known, key=lambda one: one[1])[:_NAMED]
+        shown = known if len(known) <= _NAMED else sorted(known, key=lambda entry: entry[1])[:_NAMED]
         recall = ", ".join(f"{name} {share:.1%}" for name, share in shown)
         absent = [name for name, share in self.recall if share is None]
         of = "" if self.precision_of is None else f" of {self.precision_of}"
@@ -132,12 +132,12 @@ class QuantityMeasures:
         return asdict(self)
 
     def in_words(self) -> dict[str, str]:
-        """Name by name, as it is printed."""
-        error, of_mean = self.mean_absolute_error, self.mean_absolute_deviation
+        """Return the printed form of each measure, by name."""
+        error, deviation = self.mean_absolute_error, self.mean_absolute_deviation
         useless = " (not better than always the mean)" if self.r2 is not None and self.r2 <= 0 else ""
         return {
             "R2": _number(self.r2) + useless,
-            "Mean absolute error": f"{error:.4g} (always the mean: {of_mean:.4g})",
+            "Mean absolute error": f"{error:.4g} (always the mean: {deviation:.4g})",
         }
 
 
@@ -147,16 +147,16 @@ def measures_of_quantity(estimated: ArrayLike, y: ArrayLike) -> QuantityMeasures
     >>> measures_of_quantity([1.0, 2.0, 4.0], [1.0, 2.0, 3.0]).in_words()
     {'R2': '0.500', 'Mean absolute error': '0.3333 (always the mean: 0.6667)'}
     """
-    right, said = np.asarray(y, np.float64), np.asarray(estimated, np.float64)
-    if not np.isfinite(said).all():
+    actual, estimates = np.asarray(y, np.float64), np.asarray(estimated, np.float64)
+    if not np.isfinite(estimates).all():
         raise InvalidInput("The student's estimates must be finite numbers.")
-    away = right - right.mean()
-    spread = float(np.square(away).sum())
+    deviation = actual - actual.mean()
+    spread = float(np.square(deviation).sum())
     return QuantityMeasures(
-        rows=len(right),
-        r2=1 - float(np.square(right - said).sum()) / spread if spread > 0 else None,
-        mean_absolute_error=float(np.abs(right - said).mean()),
-        mean_absolute_deviation=float(np.abs(away).mean()),
+        rows=len(actual),
+        r2=1 - float(np.square(actual - estimates).sum()) / spread if spread > 0 else None,
+        mean_absolute_error=float(np.abs(actual - estimates).mean()),
+        mean_absolute_deviation=float(np.abs(deviation).mean()),
     )
 
 
@@ -191,7 +191,7 @@ class LabelMeasures:
         return {**asdict(self), "by_label": {name: {"f1": f1, "auc": auc} for name, f1, auc in self.by_label}}
 
     def in_words(self) -> dict[str, str]:
-        """Name by name, as it is printed."""
+        """Return the printed form of each measure, by name."""
         ranked = self.by_label if len(self.by_label) <= _NAMED else sorted(self.by_label, key=_area)[:_NAMED]
         areas = ", ".join(f"{name} {_number(auc)}" for name, _, auc in ranked)
         return {
@@ -218,7 +218,7 @@ def measures_of_labels(likely: FloatArray, predicted: ArrayLike, y: ArrayLike, n
     right, said = np.asarray(y, np.int64), np.asarray(predicted, np.int64)
 
     def f1(average: Any) -> Any:
-        # The F1 of a label that no row has and the student never gives is 0.
+        # The F1 of a label without rows or predictions is 0.
         settings: dict[str, Any] = {"average": average, "zero_division": 0}
         return f1_score(right, said, **settings)
 
@@ -238,7 +238,7 @@ def measures_of_labels(likely: FloatArray, predicted: ArrayLike, y: ArrayLike, n
 
 
 AnyMeasures = Measures | LabelMeasures | QuantityMeasures
-"""Of a student of classes, of several labels or of a quantity."""
+"""Measures of a student of classes, of several labels or of a quantity."""
 
 
 def measure_student(student: Any, X: Any, y: ArrayLike, classes: Sequence[Any], *, ordered: bool = False) -> Measures:
@@ -276,7 +276,7 @@ def measures_of(
     ((('no', 1.0), ('yes', 0.5)), 1.0, 0.4)
     """
     right, said = np.asarray(y, np.int64), np.asarray(predicted, np.int64)
-    # A student without an opinion, such as a centroid of a class without rows, is as good as chance there.
+    # Probabilities that are not finite, such as from the centroid of a class without rows, count as chance.
     known = np.isfinite(likely).all(axis=1) & (likely.sum(axis=1) > 0)
     likely = np.where(known[:, None], likely, 1.0)
     likely = likely / likely.sum(axis=1, keepdims=True)
@@ -284,7 +284,7 @@ def measures_of(
     present = np.bincount(right, minlength=len(classes))
     recalls = np.bincount(right[said == right], minlength=len(classes)) / np.maximum(present, 1)
     ranked = np.flatnonzero((present > 0) & (present < len(right)))
-    # Of two classes the rarer one; of more, each against the rest.
+    # With two classes the rarer one; with more, each class against the others.
     ranked = ranked[present[ranked].argmin()][None] if len(classes) == 2 and len(ranked) else ranked
     areas = [float(roc_auc_score(right == one, likely[:, one])) for one in ranked]
     precisions = [float(average_precision_score(right == one, likely[:, one])) for one in ranked]
@@ -308,11 +308,11 @@ def measures_of(
 
 
 def calibration_error(likely: FloatArray, y: ArrayLike) -> float:
-    """The expected calibration error of probabilities (rows, classes), see `Measures`."""
-    sure = likely.max(axis=1)
-    away = sure - (likely.argmax(axis=1) == np.asarray(y))
-    ranges = np.minimum((sure * BINS).astype(np.int64), BINS - 1)
-    return float(np.abs(np.bincount(ranges, away)).sum() / len(sure))
+    """Return the expected calibration error of probabilities (rows, classes), see `Measures`."""
+    confidence = likely.max(axis=1)
+    gap = confidence - (likely.argmax(axis=1) == np.asarray(y))
+    ranges = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
+    return float(np.abs(np.bincount(ranges, gap)).sum() / len(confidence))
 
 
 def _number(value: float | None) -> str:

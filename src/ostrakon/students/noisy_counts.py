@@ -82,10 +82,10 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
             return self
         proba_of_rows = shares[cell_index][:, voted_classes]
         rounds = whole("rounds", self.rounds)
-        fitted = self._learned(rows, proba_of_rows, row_weight, voted_classes)
+        fitted = self._fit_estimator(rows, proba_of_rows, row_weight, voted_classes)
         for _ in range(rounds):
             proba_of_rows = shared_out(fitted.predict_proba(rows), cell_index, shares[:, voted_classes], sizes=sizes)
-            fitted = self._learned(rows, proba_of_rows, row_weight, voted_classes)
+            fitted = self._fit_estimator(rows, proba_of_rows, row_weight, voted_classes)
         self.estimator_ = fitted
         return self
 

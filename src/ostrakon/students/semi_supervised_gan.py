@@ -1,4 +1,4 @@
-"""The semi-supervised GAN: a classifier that also tells public rows from a generator's, by feature matching."""
+"""The semi-supervised GAN: a classifier that also separates public rows from generated ones, by feature matching."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +11,12 @@ from ostrakon.validation import InvalidInput, positive, whole
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SemiSupervisedGAN(TorchStudent):
-    """A classifier whose logits also say "real", trained against a generator that matches its features.
+    """A classifier whose logits also detect generated rows, trained against a generator that matches its features.
 
     A row is real to the degree sum_k exp(logit_k) / (1 + sum_k exp(logit_k)); labelled rows also have their class. The
-    generator makes rows whose mean features (the input of the last layer) match those of the pool.
-    augmentation: of the labelled rows alone. noise: numbers that the generator starts from. ratio: pool rows, and made
-    rows, per labelled one in a step.
+    generator generates rows whose mean features (the input of the last layer) match those of the pool.
+    augmentation: of the labelled rows alone. noise: numbers that the generator starts from. ratio: pool rows, and
+    generated rows, per labelled one in a step.
     network: must end in its classifying layer, as a `torch.nn.Sequential`. Others as in `TorchStudent`.
     Source: Salimans 2016, Improved Techniques for Training GANs, sections 3.1 and 5; the student of pate-2017 and of
     pate-2018 for MNIST and SVHN.
@@ -40,30 +40,30 @@ class SemiSupervisedGAN(TorchStudent):
         body, head = module[:-1], module[-1]
         generator = Generator(tuple(pool.shape[1:]), self.noise, float(pool.min()), float(pool.max())).to(pool.device)
         optimiser = torch.optim.Adam(generator.parameters(), lr=self.generator_rate, betas=(0.5, 0.999))
-        labelled = self._labelled(targets, draw)
-        everyone = training.batches(len(pool), min(self.ratio * self.batch_size, len(pool)), draw)
+        labelled_batches = self._labelled(targets, draw)
+        pool_batches = training.batches(len(pool), min(self.ratio * self.batch_size, len(pool)), draw)
 
         def generated(count: int) -> Tensor:
             return generator(torch.randn(count, self.noise, generator=draw).to(pool.device))
 
         def loss_of(step: int) -> Tensor:
-            # The generator first, against the classifier as it stands; its gradients must not reach the classifier.
-            x = pool[next(everyone).to(pool.device)]
+            # The generator's step; its gradients must not reach the classifier.
+            x = pool[next(pool_batches).to(pool.device)]
             with torch.no_grad():
-                wanted = body(x).mean(dim=0)
+                target_features = body(x).mean(dim=0)
             for value in module.parameters():
                 value.requires_grad_(False)
             optimiser.zero_grad(set_to_none=True)
-            F.mse_loss(body(generated(len(x))).mean(dim=0), wanted).backward()
+            F.mse_loss(body(generated(len(x))).mean(dim=0), target_features).backward()
             optimiser.step()
             for value in module.parameters():
                 value.requires_grad_(True)
-            rows = next(labelled)
+            rows = next(labelled_batches)
             known = self._changed(pool[rows], draw, self.augmentation)
             with torch.no_grad():
                 fake = generated(len(x))
             logits = head(body(torch.cat([known, x])))
-            # Real rows and made rows go apart: together, batch norm would tell them from each other by itself.
+            # In one pass, batch norm alone would separate public rows from generated ones.
             real = torch.logsumexp(logits[len(rows) :], dim=1)
             false = torch.logsumexp(head(body(fake)), dim=1)
             discrimination = (F.softplus(-real).mean() + F.softplus(false).mean()) / 2

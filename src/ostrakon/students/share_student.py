@@ -17,7 +17,7 @@ class ShareStudent(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     classifier : fitted classifier
-        It learned from noisy votes that records split between both ends, in proportion to their quantity.
+        Fitted on noisy votes that records split between both ends, in proportion to their quantity.
 
     Notes
     -----
@@ -31,18 +31,18 @@ class ShareStudent(RegressorMixin, BaseEstimator):
         self.classifier = classifier
 
     def predict(self, X: Any) -> FloatArray:
-        """The quantity of every row as a share of its range, 0 to 1, (rows,)."""
-        return likely_of(self.classifier, X)
+        """Return the quantity of every row as a share of its range, 0 to 1, (rows,)."""
+        return proba_of_high(self.classifier, X)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
 
-def likely_of(classifier: Any, X: Any) -> FloatArray:
-    """The probability of the class `HIGH` of every row, (rows,), 0 if the classifier does not know this class."""
-    return classifier.predict_proba(X) @ selector(classifier)
+def proba_of_high(classifier: Any, X: Any) -> FloatArray:
+    """Return the probability of the class `HIGH` of every row, (rows,); 0 if the classifier lacks this class."""
+    return classifier.predict_proba(X) @ is_high(classifier)
 
 
-def selector(classifier: Any) -> FloatArray:
-    """1 for the class `HIGH` among the classes of a classifier, 0 for others, (classes,)."""
+def is_high(classifier: Any) -> FloatArray:
+    """Return 1 for the class `HIGH` of a classifier, 0 for its others, (classes,)."""
     return (np.asarray(classifier.classes_) == HIGH).astype(np.float64)

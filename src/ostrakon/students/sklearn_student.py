@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.features.representation import seeded
 from ostrakon.features.rowwise import row_count, take_rows
-from ostrakon.students.labelled import UNLABELLED, of_margins, require_labels
+from ostrakon.students.labelled import UNLABELLED, proba_from_margins, require_labels
 from ostrakon.validation import InvalidInput
 
 
@@ -22,8 +22,8 @@ class SklearnStudent(ClassifierMixin, BaseEstimator):
     estimator: the classifier to clone and fit; default: logistic regression.
     random_state: seeds the classifier (and its parts) wherever it has a random_state that is unset.
 
-    fit(X, y): X as the classifier takes it, y integers of shape (rows,), -1 for unlabelled. Where the answers hold
-    one class alone, the student always says that class. Fitted: `classes_` (class numbers seen), `estimator_`.
+    fit(X, y): X as the classifier takes it, y integers of shape (rows,), -1 for unlabelled. If the answers have
+    a single class, the student always predicts it. Fitted: `classes_` (class numbers seen), `estimator_`.
     Guarantee: a function of public rows and released labels, so it costs no privacy of its own.
     Errors: `InvalidInput` where no row is labelled.
 
@@ -45,34 +45,34 @@ class SklearnStudent(ClassifierMixin, BaseEstimator):
 
     def _fit(self, X: Any, labels: Any) -> Any:
         rows = np.flatnonzero(labels != UNLABELLED)
-        return self._fresh().fit(take_rows(X, rows), labels[rows])
+        return self._seeded_estimator().fit(take_rows(X, rows), labels[rows])
 
-    def _fresh(self) -> Any:
+    def _seeded_estimator(self) -> Any:
         estimator = LogisticRegression(max_iter=1000) if self.estimator is None else clone(self.estimator)
         return seeded(estimator, self.random_state)
 
     def predict(self, X: Any) -> Any:
-        """The likeliest class number of every row, shape (rows,)."""
+        """Return the likeliest class number of every row, shape (rows,)."""
         check_is_fitted(self, "classes_")
         if self.estimator_ is None:
             return np.full(row_count(X), self.classes_[0])
         return self.estimator_.predict(X)
 
     def predict_proba(self, X: Any) -> Any:
-        """Class probabilities, shape (rows, len(classes_)); of a classifier that has none, `of_margins`."""
+        """Return class probabilities, shape (rows, len(classes_)), from margins if the classifier has none."""
         check_is_fitted(self, "classes_")
         if self.estimator_ is None:
             return np.ones((row_count(X), 1))
         if hasattr(self.estimator_, "predict_proba"):
             return self.estimator_.predict_proba(X)
-        return of_margins(self.estimator_, X)
+        return proba_from_margins(self.estimator_, X)
 
 
 class SelfTrainingStudent(SklearnStudent):
-    """A scikit-learn classifier that labels the public rows it is sure of and learns from them too.
+    """A scikit-learn classifier that labels public rows of high confidence and learns from them, too.
 
     estimator: a classifier with predict_proba; default: logistic regression.
-    threshold: probability above which it believes itself, in (0, 1). max_iter: rounds of believing at most.
+    threshold: probability above which a row is labelled, in (0, 1). max_iter: largest number of rounds.
     random_state: seeds the classifier wherever it has a random_state that is unset.
 
     fit(X, y) as in `SklearnStudent`; unlabelled rows (-1) are used. Same guarantee, same errors.
@@ -87,11 +87,11 @@ class SelfTrainingStudent(SklearnStudent):
         self.max_iter = max_iter
 
     def _fit(self, X: Any, labels: Any) -> Any:
-        base = self._fresh()
+        base = self._seeded_estimator()
         if not hasattr(base, "predict_proba"):
             raise InvalidInput(f"A self-training student needs a classifier with predict_proba, got {base!r}.")
-        believing = SelfTrainingClassifier(base, threshold=self.threshold, max_iter=self.max_iter)
+        student = SelfTrainingClassifier(base, threshold=self.threshold, max_iter=self.max_iter)
         with warnings.catch_warnings():
-            # All rows may be answered: then self-training is plain training.
+            # If all rows are labelled, self-training is plain training.
             warnings.filterwarnings("ignore", message="y contains no unlabeled samples")
-            return believing.fit(X, labels)
+            return student.fit(X, labels)

@@ -1,4 +1,4 @@
-"""Soft voting: the mean of what a linear model and another classifier believe, who seldom make the same mistakes."""
+"""Soft voting: the mean probabilities of a linear model and another classifier, which make different mistakes."""
 
 from typing import Any
 
@@ -10,17 +10,17 @@ SOFT_VOTE = "soft-vote"
 
 
 def soft_vote(other: Any) -> VotingClassifier:
-    """Logistic regression (C=0.3) and another classifier with predict_proba, whose probabilities are averaged."""
+    """Return the mean of logistic regression (C=0.3) and another classifier with predict_proba."""
     return VotingClassifier([("logistic", LogisticRegression(C=0.3, max_iter=1000)), ("other", other)], voting="soft")
 
 
 def trees(number: int = 120, *, counts: bool) -> ExtraTreesClassifier:
-    """Extremely randomized trees, with more examples in a leaf where they learn from noisy counts than from labels."""
+    """Return extremely randomized trees, with larger leaves for noisy counts than for labels."""
     return ExtraTreesClassifier(number, min_samples_leaf=5 if counts else 2)
 
 
 def takes_weights(estimator: Any) -> bool:
-    """Whether examples can be weighed in fit; of a vote, whether all its members can weigh them."""
+    """Whether fit takes sample_weight; for a vote, whether all its members do."""
     if isinstance(estimator, VotingClassifier):
         members: list[tuple[str, Any]] = estimator.estimators
         return all(takes_weights(member) for _, member in members if member != "drop")

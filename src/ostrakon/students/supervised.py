@@ -34,9 +34,9 @@ class SupervisedNetwork(TorchStudent):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SelfTrainingNetwork(SupervisedNetwork):
-    """First a supervised network; then, `rounds` times, a fresh one on the pool as the last one labelled it.
+    """A supervised network, and then `rounds` new ones, each fitted on the pool with labels from the previous one.
 
-    keep: the share of the pool, the most confident of every predicted class, that is believed in a round.
+    keep: share of the pool, the most confident rows of every predicted class, that is labelled in a round.
     steps: per round. The given labels are kept as they are. Other parameters as in `TorchStudent`.
     Source: Lee 2013, Pseudo-Label; Xie 2020, noisy student.
     """
@@ -51,22 +51,24 @@ class SelfTrainingNetwork(SupervisedNetwork):
 
     def _train(self, module: Any, pool: Tensor, targets: Tensor, draw: torch.Generator) -> int:
         start = {name: value.detach().clone() for name, value in module.state_dict().items()}
-        taken = super()._train(module, pool, targets, draw)
+        steps = super()._train(module, pool, targets, draw)
         for _ in range(self.rounds):
-            believed = _believed(training.outputs(module, pool), self.keep)
-            believed = torch.where(targets.to(believed.device) >= 0, targets.to(believed.device), believed)
-            # A fresh start each round: the last network's own mistakes are not its first opinion.
+            pseudo_labels = _confident_labels(training.outputs(module, pool), self.keep)
+            pseudo_labels = torch.where(
+                targets.to(pseudo_labels.device) >= 0, targets.to(pseudo_labels.device), pseudo_labels
+            )
+            # Each round starts from the initial weights, without the mistakes of the previous network.
             module.load_state_dict(start)
-            taken += super()._train(module, pool, believed, draw)
-        return taken
+            steps += super()._train(module, pool, pseudo_labels, draw)
+        return steps
 
 
-def _believed(logits: Tensor, keep: float) -> Tensor:
-    """The predicted class where it is among the `keep` most confident of that class, else -1."""
+def _confident_labels(logits: Tensor, keep: float) -> Tensor:
+    """Return the predicted class of the `keep` most confident rows of each class, -1 for others."""
     confidence, predicted = torch.softmax(logits, dim=1).max(dim=1)
-    believed = torch.full_like(predicted, -1)
+    pseudo_labels = torch.full_like(predicted, -1)
     for k in torch.unique(predicted):
         rows = torch.nonzero(predicted == k).flatten()
         most = rows[confidence[rows].argsort(descending=True, stable=True)[: int(np.ceil(keep * len(rows)))]]
-        believed[most] = k
-    return believed
+        pseudo_labels[most] = k
+    return pseudo_labels

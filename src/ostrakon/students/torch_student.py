@@ -1,4 +1,4 @@
-"""What the network students share: few labels, -1 for the rest, and early stop on public inputs alone."""
+"""Base of network students: labels with -1 for unlabelled, and early stopping on public inputs alone."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ class TorchStudent(TorchNetwork, ABC):
 
     fit(X, y): X public rows or images, y class numbers of shape (rows,) with -1 for unlabelled.
     network, batch_size, learning_rate, weight_decay, mirror, random_state, device, verbose: as in `TorchClassifier`.
-    steps: of the optimiser at most. average: decay of the weights' running average, which is what predicts.
+    steps: largest number of optimiser steps. average: decay of the weights' running average, which predicts.
     patience: training ends once that many checks in a row (20 in a whole run, after its first quarter) changed at most
-    1 in 1,000 predicted classes of up to 2,000 public rows; 0: never. No label is looked at for it.
+    1 in 1,000 predicted classes of up to 2,000 public rows; 0: never. It does not use labels.
     Fitted: `classes_` (class numbers seen), `n_steps_`.
 
     Guarantee: a function of public rows and released labels, so it costs no privacy of its own.
@@ -35,7 +35,7 @@ class TorchStudent(TorchNetwork, ABC):
     patience: int = 3
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Train on public rows X, of which those with y other than -1 are labelled."""
+        """Train on public rows X; those with y = -1 are unlabelled."""
         labels = require_labels(y, len(X))
         self.classes_ = np.unique(labels[labels != UNLABELLED])
         targets = np.where(labels == UNLABELLED, -1, np.searchsorted(self.classes_, labels))
@@ -55,21 +55,20 @@ class TorchStudent(TorchNetwork, ABC):
 
     @abstractmethod
     def _losses(self, module: Any, pool: Tensor, targets: Tensor, draw: torch.Generator) -> Any:
-        """A function step -> loss."""
+        """Return a function from step to loss."""
 
     def _probe(self, pool: Tensor) -> Tensor:
-        # Rows spread over the whole pool, whatever its order.
         return pool[:: max(1, len(pool) // 2000)]
 
     def _labelled(self, targets: Tensor, draw: torch.Generator) -> Any:
-        """Endless batches of positions of labelled rows."""
+        """Yield batches of positions of labelled rows, without end."""
         rows = torch.nonzero(targets >= 0).flatten().cpu()
         for chosen in training.batches(len(rows), min(self.batch_size, max(len(rows), 16)), draw):
             yield rows[chosen].to(targets.device)
 
 
 def share_of(name: str, value: Any) -> float:
-    """`value`, refused unless it lies above 0 and is at most 1."""
+    """Return `value`; refuse it unless it is above 0 and at most 1."""
     number = positive(name, value)
     if number > 1:
         raise InvalidInput(f"{name} must be above 0 and at most 1, got {value!r}.")

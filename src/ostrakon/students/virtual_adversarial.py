@@ -1,4 +1,4 @@
-"""Virtual adversarial training: the network's answer must not change under the worst small change of its input."""
+"""Virtual adversarial training: predictions must not change under the worst small change of the input."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class VirtualAdversarial(TorchStudent):
-    """A network trained on the labelled rows, and on all rows to be smooth around them and sure of itself.
+    """A network trained on labelled rows, and on all rows to be smooth around them and confident.
 
     radius: length of the adversarial change per value of a standardized input (root mean square). power: steps that
     search its direction. smoothness: weight of that loss. certainty: weight of the entropy of its predictions (the
@@ -38,45 +38,46 @@ class VirtualAdversarial(TorchStudent):
         whole("ratio", self.ratio, at_least=1)
 
     def _losses(self, module: Any, pool: Tensor, targets: Tensor, draw: torch.Generator) -> Any:
-        labelled = self._labelled(targets, draw)
-        everyone = training.batches(len(pool), min(self.ratio * self.batch_size, len(pool)), draw)
+        labelled_batches = self._labelled(targets, draw)
+        pool_batches = training.batches(len(pool), min(self.ratio * self.batch_size, len(pool)), draw)
         radius = self.radius * pool[0].numel() ** 0.5
 
         def loss_of(step: int) -> Tensor:
-            rows = next(labelled)
+            rows = next(labelled_batches)
             known = self._changed(pool[rows], draw, self.augmentation)
-            x = self._changed(pool[next(everyone).to(pool.device)], draw, self.augmentation)
-            # On its own, so that batch norm sees the same rows as after the change: else its shift would be punished.
-            said = module(x)
-            # Changed rows do not shape batch norm's running statistics.
+            x = self._changed(pool[next(pool_batches).to(pool.device)], draw, self.augmentation)
+            # A separate pass, so that batch norm sees the same rows with and without the change.
+            logits = module(x)
+            # Changed rows must not enter the running statistics of batch norm.
             with _frozen_statistics(module):
                 noise = torch.randn(x.shape, generator=draw).to(x.device)
-                worst = worst_change(module, x, said.detach(), radius=radius, power=self.power, noise=noise)
-                smooth = divergence(said.detach(), module(x + worst))
-            share = torch.softmax(said, dim=1)
-            entropy = -(share * F.log_softmax(said, dim=1)).sum(dim=1).mean()
+                worst = worst_change(module, x, logits.detach(), radius=radius, power=self.power, noise=noise)
+                smooth = divergence(logits.detach(), module(x + worst))
+            share = torch.softmax(logits, dim=1)
+            entropy = -(share * F.log_softmax(logits, dim=1)).sum(dim=1).mean()
             supervised = F.cross_entropy(module(known), targets[rows])
             return supervised + self.smoothness * smooth + self.certainty * entropy
 
         return loss_of
 
 
-def worst_change(module: Any, x: Tensor, said: Tensor, *, radius: float, power: int, noise: Tensor) -> Tensor:
-    """The change of length `radius` per row of `x` that moves the network's answer most, by power iteration.
+def worst_change(module: Any, x: Tensor, logits: Tensor, *, radius: float, power: int, noise: Tensor) -> Tensor:
+    """Return the change of length `radius` per row of `x` that changes the predictions most, by power iteration.
 
-    said: the network's logits on `x`. noise: a random start of the shape of `x`.
+    logits: of the network on `x`. noise: a random start of the shape of `x`.
     """
     direction = _unit(noise)
     for _ in range(power):
-        # A step small against the input, large enough for 32-bit differences.
+        # Small compared with the input, but large enough for differences in 32 bits.
         probe = (direction * radius * 0.1).requires_grad_()
-        (gradient,) = torch.autograd.grad(divergence(said, module(x + probe)), probe)
+        (gradient,) = torch.autograd.grad(divergence(logits, module(x + probe)), probe)
         direction = _unit(gradient)
     return (radius * direction).detach()
 
 
 def divergence(p_logits: Tensor, q_logits: Tensor) -> Tensor:
-    """Mean Kullback-Leibler divergence of the distributions with logits p from those with logits q, in nats."""
+    """Return the mean Kullback-Leibler divergence of the distributions with logits p from those with logits q, in
+    nats."""
     return F.kl_div(
         F.log_softmax(q_logits, dim=1), F.log_softmax(p_logits, dim=1), log_target=True, reduction="batchmean"
     )
@@ -90,11 +91,11 @@ def _unit(x: Tensor) -> Tensor:
 @contextmanager
 def _frozen_statistics(module: Any) -> Generator[None]:
     norms = [layer for layer in module.modules() if isinstance(layer, _NORMS)]
-    before = [layer.momentum for layer in norms]
+    momenta = [layer.momentum for layer in norms]
     for layer in norms:
         layer.momentum = 0.0
     try:
         yield
     finally:
-        for layer, momentum in zip(norms, before, strict=True):
+        for layer, momentum in zip(norms, momenta, strict=True):
             layer.momentum = momentum
