@@ -15,7 +15,7 @@ from ostrakon.forecast import interval, least_epsilon, offers, outlook, public_r
 from ostrakon.forecast.interval import MEASURES
 from ostrakon.forecast.offers import make_offers
 from ostrakon.forecast.public_rows import PublicRows
-from ostrakon.forecast.rehearsal import _sharing, _split, rehearse
+from ostrakon.forecast.rehearsal import _overlapping, _split, rehearse
 from ostrakon.forecast.scene import Scene
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
@@ -202,7 +202,7 @@ def test_parts_share_no_row_and_every_row_is_held_out_before_any_is_again():
 def test_means_of_both_sides_of_a_quantity_differ_as_much_as_in_a_run(public):
     rest, rng = np.arange(90), np.random.default_rng(0)
     values = rng.normal(size=(4000, 90))
-    players, pool = _sharing(rest, public)
+    players, pool = _overlapping(rest, public)
     assert len(players) == len(pool) == len(set(players)) == len(set(pool))
     assert {*players, *pool} == set(rest)
     for part, rows in ((slice(None), public), (slice(len(pool) // 2), public / 2)):
