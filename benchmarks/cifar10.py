@@ -37,7 +37,7 @@ from ostrakon.features.frozen import FrozenEncoder
 from ostrakon.options.options import Options
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.stages.votes import Kept
+from ostrakon.run.stages.votes import CachedTransform
 from ostrakon.run.steps import run_steps
 from ostrakon.run.storage import Storage
 from ostrakon.teachers.one_teacher import fingerprint_of
@@ -59,7 +59,7 @@ LABELS = {
 class Remembered(Representation):
     """A representation that keeps what it makes of rows in a folder."""
 
-    def __init__(self, inner: Representation, kept: Kept) -> None:
+    def __init__(self, inner: Representation, kept: CachedTransform) -> None:
         super().__init__(inner.transformer, features=inner.features, encoder=inner.encoder)
         self.kept = kept
 
@@ -90,7 +90,9 @@ class Shared(Storage):
             print(f"representation: {time.perf_counter() - start:.0f} s", flush=True)
         made = joblib.load(self.path)
         inner = made.representation
-        kept = Kept(transform=inner.transform, folder=self.path.with_suffix(""), seen=fingerprint_of(made.public))
+        kept = CachedTransform(
+            transform=inner.transform, folder=self.path.with_suffix(""), view_digest=fingerprint_of(made.public)
+        )
         return replace(made, representation=Remembered(inner, kept))
 
 

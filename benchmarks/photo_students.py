@@ -41,7 +41,7 @@ from ostrakon.features.moments import MomentMap, worth_their_noise
 from ostrakon.mechanisms.moment_gnmax import MomentGNMax
 from ostrakon.networks.classifier import TorchClassifier
 from ostrakon.noise import secure_rng
-from ostrakon.run.stages.votes import Kept
+from ostrakon.run.stages.votes import CachedTransform
 from ostrakon.students.boosting import MOST_BINS, Boosting
 from ostrakon.students.candidates import ROUNDS, trees
 from ostrakon.students.fixmatch import FixMatch
@@ -65,7 +65,9 @@ class Features:
     def __init__(self, encoder: str, seed: int, held: Any, work: Path) -> None:
         view = joblib.load(work / f"{encoder}-{seed}.joblib")
         own = view.representation
-        kept = Kept(transform=own.transform, folder=work / f"{encoder}-{seed}", seen=fingerprint_of(view.public))
+        kept = CachedTransform(
+            transform=own.transform, folder=work / f"{encoder}-{seed}", view_digest=fingerprint_of(view.public)
+        )
         self.public = np.asarray(view.public, np.float32)
         self.private = np.asarray(kept(held.X), np.float32)
         self.test = np.asarray(kept(held.X_test), np.float32)

@@ -9,7 +9,7 @@ import ostrakon
 from ostrakon.features.sums import SumMap
 from ostrakon.run.stages import other_targets
 from ostrakon.run.stages import student as of_classes
-from ostrakon.run.stages.compared import _Judge
+from ostrakon.run.stages.compared import _Comparison
 from ostrakon.students.cells import cell_of
 from ostrakon.students.moment_students import ReleasedMoments
 from ostrakon.students.selection import Released, _cells
@@ -129,8 +129,8 @@ def test_a_student_of_several_labels_that_is_about_as_good_is_not(tables, studen
 @pytest.mark.slow
 def test_nothing_is_compared_before_a_statement_is_made(monkeypatch):
     """A rehearsal of a plan fits students without it."""
-    for name in ("behind_default", "behind_sums", "behind_labels"):
-        room = of_classes if name == "behind_default" else other_targets
+    for name in ("compare_with_default", "compare_quantity_student", "compare_label_student"):
+        room = of_classes if name == "compare_with_default" else other_targets
         monkeypatch.setattr(room, name, lambda *given: pytest.fail("compared"))
     X = rows(80, 0)
     asked = {"records": 200, "epsilons": [4.0], "student": "logistic", "repetitions": 2, "n_queries": 15}
@@ -169,9 +169,9 @@ def scores(records: tuple, *, runs: int = 12, scale: float = 1.0, known: float =
         moments = ReleasedMoments(sums=sums + scale * 4 * noise, sigma=4.0, records=len(X), directions=feature_map)
         noisy = counts + scale * 8 * rng.normal(size=counts.shape)
         released = Released(queries=np.arange(20), counts=noisy, sigma2=8.0, moments=moments)
-        judge = _Judge.of(X, released, _cells(X, np.arange(20), seed=0))
+        judge = _Comparison.of(X, released, _cells(X, np.arange(20), seed=0))
         better = 0.3 * X[:, 0] + known * feature_map.of_rows(X) @ feature_map.sums(noise)
-        ahead, sd = judge.ahead(better, other)
+        ahead, sd = judge.gain(better, other)
         found.append((ahead - (np.square(y - other) - np.square(y - better)).sum()) / sd)
     return np.array(found)
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from ostrakon.run.stages.features import view_of
-from ostrakon.run.stages.votes import Kept, transform_of
+from ostrakon.run.stages.votes import CachedTransform, transform_of
 from tiny_bert import WORDS, tiny_bert
 
 
@@ -22,13 +22,13 @@ def test_rows_are_encoded_once(tmp_path):
         return np.asarray(X, np.float32) * 2
 
     X = np.random.default_rng(0).normal(size=(1200, 3))
-    kept = Kept(transform=transform, folder=tmp_path / "features", seen="a")
+    kept = CachedTransform(transform=transform, folder=tmp_path / "features", view_digest="a")
     first = kept(X)
     assert asked == [512, 512, 176]
     assert np.array_equal(first, np.asarray(X, np.float32) * 2)
     assert np.array_equal(kept(X), first)
     assert len(asked) == 3
-    Kept(transform=transform, folder=tmp_path / "features", seen="b")(X[:512])
+    CachedTransform(transform=transform, folder=tmp_path / "features", view_digest="b")(X[:512])
     assert len(asked) == 4, "another view's features are not taken for these"
     file = sorted((tmp_path / "features").iterdir())[0]
     file.write_bytes(file.read_bytes()[:-9])

@@ -135,7 +135,7 @@ def show_plan(given: Mapping[str, Any], *, engine: str = "local") -> None:
     from ostrakon.report.forecast_table import offer_table
     from ostrakon.report.table import understood_table
     from ostrakon.run.inputs.files import task_from_files
-    from ostrakon.run.stages.votes import refuse_unspread
+    from ostrakon.run.stages.votes import require_engine_fits
     from ostrakon.run.steps import plan_of
     from ostrakon.teachers.engines import check_engine
 
@@ -147,7 +147,7 @@ def show_plan(given: Mapping[str, Any], *, engine: str = "local") -> None:
     task = task_from_files(**files.for_task(), text=reads_text(options.representation))
     console.print(understood_table(task.understood))
     plan = plan_of(task, options)
-    refuse_unspread(engine, task.private, described=task.domain is not None)
+    require_engine_fits(engine, task.private, described=task.domain is not None)
     name = options.mechanism if plan.interactive else plan.mechanism.name
     odds = plan.membership_guess() if plan.claimable else None
     epsilon, unit = plan.guarantee.epsilon, task.private.unit

@@ -36,7 +36,7 @@ from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.released import released_student
 from ostrakon.run.stages.student import answer_queries, fit_student
-from ostrakon.run.stages.votes import collect, known_totals, queries_of, refuse_unspread, sees_rows
+from ostrakon.run.stages.votes import collect, known_totals, queries_of, require_engine_fits, sees_rows
 from ostrakon.run.statement import make_statement
 from ostrakon.run.storage import Storage
 from ostrakon.statements.adjacency import with_trusted
@@ -228,7 +228,7 @@ def settle_plan(context: RunContext) -> Plan:
 
     def settled() -> Plan:
         plan = plan_of(context.task, context.options)
-        refuse_unspread(context.engine, context.task.private, described=context.task.domain is not None)
+        require_engine_fits(context.engine, context.task.private, described=context.task.domain is not None)
         with on_engine(context.engine):
             pass  # Fail early if no worker is connected.
         # Before the plan is stored: a run that does not fit may ask for less in the same folder.
@@ -236,7 +236,7 @@ def settle_plan(context: RunContext) -> Plan:
         return plan
 
     plan = context.storage.plan(settled)
-    refuse_unspread(context.engine, context.task.private, described=context.task.domain is not None)
+    require_engine_fits(context.engine, context.task.private, described=context.task.domain is not None)
     if context.budget is None:
         context.budget = budget_of(plan, context.task, context.options, context.storage)
     return plan

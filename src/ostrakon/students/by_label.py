@@ -53,7 +53,7 @@ class StudentByLabel(ClassifierMixin, BaseEstimator):
         return True
 
 
-def same_for_all(X: Any, answers: FloatArray) -> DummyClassifier:
+def constant_student(X: Any, answers: FloatArray) -> DummyClassifier:
     """Return a student with the same probability for every row, for a label without answers or with equal answers.
 
     Half an answer is added to both counts. A label without answers is never predicted.

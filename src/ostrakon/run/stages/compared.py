@@ -1,4 +1,4 @@
-"""A named student beside the default one, on released counts of cells that neither of the two learned from."""
+"""Comparison of a named student with the default one, on released counts of cells that both did not learn from."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -18,21 +18,21 @@ from ostrakon.students.quantity_student import SUMS, QuantityRidge
 from ostrakon.students.selection import Candidate, Cells, Released, Selection, select
 from ostrakon.students.share_student import HIGH
 
-_SURE = 2.0
-"""Standard deviations of the noise by which the default student must be ahead."""
+_MARGIN = 2.0
+"""Standard deviations of the noise by which the default student must be better."""
 _POINTS, _RANKS, _SHARE = 0.05, 0.1, 0.5
-"""How far behind a named student of classes is, in accuracy or ranks, and what part any other one explains at most."""
+"""Differences that cause a warning: in accuracy, in ranks, and as a part of what the default student explains."""
 _PARTS = 5
-_COMPARED = "the default one, to compare"
+_PHASE = "the default one, to compare"
 _PENALTIES = 10.0 ** np.arange(-6, 2)
 
 
-def behind_default(learning: Learning, released: Released, selection: Selection) -> str:
-    """A warning if a named student of classes is far behind the default on held-out votes; else empty.
+def compare_with_default(learning: Learning, released: Released, selection: Selection) -> str:
+    """Return a warning if a named student of classes is far worse than the default on held-out votes; else empty.
 
-    The default is the first candidate of a run that names none. What counts is how many votes a student is right on, if
-    every class counts the same where that is the objective, or by how many ranks it misses them. Networks are not
-    compared: the default one takes minutes.
+    The default is the first candidate of a run without a named student. The score is the share of correctly predicted
+    votes (with equal weight of all classes for that objective), or the mean rank error. Networks are not compared,
+    because the default one takes minutes.
     """
     tested, auto = selection.out_of_fold or selection.all_cells, replace(learning, student=AUTO)
     if is_auto(learning.student) or learning.sees_images or released.sigma2 is None or tested is None:
@@ -45,7 +45,7 @@ def behind_default(learning: Learning, released: Released, selection: Selection)
     )
     first = candidates[0]
     tried = [first, *(other for other in candidates if other.name in first.mean_of)]
-    with in_phase(_COMPARED):
+    with in_phase(_PHASE):
         other = select(tried, learning.X_public, learning.view.public, released, seed=learning.seed)
     other = calibrated(other, released, auto)
     compared = other.out_of_fold or other.all_cells
@@ -55,25 +55,25 @@ def behind_default(learning: Learning, released: Released, selection: Selection)
     named, default = (float((weight * tested.counts).sum()) for weight in weights)
     noise = released.sigma2 * float(np.sqrt(np.square(weights[1] - weights[0]).sum()))
     ordered = learning.objective == ORDERED
-    if default - named <= max(_RANKS if ordered else _POINTS, _SURE * noise):
+    if default - named <= max(_RANKS if ordered else _POINTS, _MARGIN * noise):
         return ""
     where = "of the released noisy votes in cells that it did not learn from"
     if ordered:
-        said, by_default = (f"about {max(-score, 0):.2f} ranks" for score in (named, default))
-        said = f"is {said} from the classes {where}"
+        result, by_default = (f"about {max(-score, 0):.2f} ranks" for score in (named, default))
+        result = f"is {result} from the classes {where}"
     else:
         equal = ", if every class counts the same" if learning.objective == BALANCED else ""
-        said, by_default = f"is right on about {_percent(named)} {where}{equal}", f"on about {_percent(default)}"
+        result, by_default = f"is right on about {_percent(named)} {where}{equal}", f"on about {_percent(default)}"
     return (
-        f"Warning: the student {selection.chosen.name} {said}, and the default student, {other.chosen.name}, "
-        f"{by_default}. {_INSTEAD}"
+        f"Warning: the student {selection.chosen.name} {result}, and the default student, {other.chosen.name}, "
+        f"{by_default}. {_ADVICE}"
     )
 
 
 def _weights(shares: FloatArray, released: Released, votes: FloatArray, objective: str) -> FloatArray:
-    """By how much a vote of each cell for each class raises the score of a student, both (cells, classes).
+    """Return the effect of each vote on the score of a student, (cells, classes).
 
-    shares: of the rows of each cell that it says each class of. votes: noisy ones, of the cells.
+    shares: of the rows of each cell for which it predicts each class. votes: noisy votes of the cells.
     """
     total, classes = float(votes.sum()), shares.shape[1]
     if objective == ORDERED:
@@ -82,91 +82,91 @@ def _weights(shares: FloatArray, released: Released, votes: FloatArray, objectiv
     return shares / total / (classes * class_shares(released) if objective == BALANCED else 1.0)
 
 
-def behind_labels(learning: Learning, released: Released, votes: FloatArray, selection: Selection) -> str:
-    """A warning if a named student of several labels explains far less than ridge regression from sums; else empty.
+def compare_label_student(learning: Learning, released: Released, votes: FloatArray, selection: Selection) -> str:
+    """Return a warning if a named student of several labels explains far less than ridge regression; else empty.
 
-    votes: noisy ones in each cell for and against each label, (cells, labels, 2). The ridge regression learns its
-    weights without the counts of the cells on which it is judged. What is compared is by how much the squared errors of
-    probabilities are below those of the rate of each label.
+    votes: noisy votes in each cell for and against each label, (cells, labels, 2). The ridge regression is fitted
+    without the counts of the cells on which it is tested. The score is the reduction of squared errors of probabilities
+    against the rate of each label.
     """
-    likely, sigma2 = selection.proba, released.sigma2
+    proba, sigma2 = selection.proba, released.sigma2
     total = votes.sum(axis=(0, 2))
-    if likely is None or selection.cells is None or sigma2 is None or not (total > 0).all():
+    if proba is None or selection.cells is None or sigma2 is None or not (total > 0).all():
         return ""
-    public, own, default = learning.view.public, selection.cells.cell_index, np.zeros_like(likely)
+    public, cell_index, default = learning.view.public, selection.cells.cell_index, np.zeros_like(proba)
     order = np.random.default_rng([learning.seed, len(votes)]).permutation(len(votes))
     for part in np.array_split(order, _PARTS):
-        rest, left_out = np.setdiff1d(order, part), np.isin(own, part)
-        known = replace(released, queries=released.queries[rest], counts=released.counts[rest])
-        default[left_out] = LabelRidge().fit_moments(public, known).predict_proba(public[left_out])
-    rates = np.broadcast_to(votes[:, :, 1].sum(axis=0) / total, likely.shape)
+        others, left_out = np.setdiff1d(order, part), np.isin(cell_index, part)
+        training = replace(released, queries=released.queries[others], counts=released.counts[others])
+        default[left_out] = LabelRidge().fit_moments(public, training).predict_proba(public[left_out])
+    rates = np.broadcast_to(votes[:, :, 1].sum(axis=0) / total, proba.shape)
     # Squared errors on a vote against a label, and on one for it.
     errors = [
-        np.stack([selection.cells.mean(np.square(said - right)) for right in (0, 1)], axis=2) / total[:, None]
-        for said in (likely, default, rates)
+        np.stack([selection.cells.mean(np.square(predicted - actual)) for actual in (0, 1)], axis=2) / total[:, None]
+        for predicted in (proba, default, rates)
     ]
     named, best = (float(((errors[2] - one) * votes).sum()) for one in errors[:2])
-    # Votes against may be what votes for leave of a known number: then their noise is the same.
+    # Votes against may be a known number minus votes for: then both have the same noise.
     noise = sigma2 * float(np.sqrt(np.square(np.abs(errors[0] - errors[1]).sum(axis=2)).sum()))
-    return _far_behind(selection, best - named, noise, explained=named, by_default=best, target="the labels")
+    return _warning(selection, best - named, noise, explained=named, by_default=best, target="the labels")
 
 
-def behind_sums(learning: Learning, released: Released, selection: Selection) -> str:
-    """A warning if a named student of a quantity explains far less than ridge regression from sums; else empty.
+def compare_quantity_student(learning: Learning, released: Released, selection: Selection) -> str:
+    """Return a warning if a named student of a quantity explains far less than ridge regression; else empty.
 
-    released: with the sums of features, which a named student does not learn from. The ridge regression learns from
-    these with as much noise again, and is compared on them without that noise twice, so that the two noises are
-    independent (Oliveira, Lei and Tibshirani 2024).
+    released: with the sums of features, which a named student does not use. The ridge regression learns from the sums
+    plus a draw of equal noise, and is tested on the sums minus this draw, so that both noises are independent
+    (Oliveira, Lei and Tibshirani 2024).
     """
-    likely, cells, moments = beliefs_of(selection), selection.cells, released.moments
-    if likely is None or cells is None or moments is None:
+    proba, cells, moments = out_of_fold_proba(selection), selection.cells, released.moments
+    if proba is None or cells is None or moments is None:
         return ""
-    more = np.random.default_rng([learning.seed, len(likely)]).normal(0, moments.sigma, moments.sums.shape)
-    learned, left = (
-        replace(moments, sums=moments.sums + extra, sigma=moments.sigma * 2**0.5) for extra in (more, -more)
+    noise_draw = np.random.default_rng([learning.seed, len(proba)]).normal(0, moments.sigma, moments.sums.shape)
+    training, test = (
+        replace(moments, sums=moments.sums + extra, sigma=moments.sigma * 2**0.5) for extra in (noise_draw, -noise_draw)
     )
-    ridge = Candidate(name=SUMS, student=_RidgeOfVotes(learned))
-    with in_phase(_COMPARED):
+    ridge = Candidate(name=SUMS, student=_RidgeOfVotes(training))
+    with in_phase(_PHASE):
         other = select([ridge], learning.X_public, learning.view.public, released, folds=2, seed=learning.seed)
     if other.proba is None:
         return ""
-    judge = _Judge.of(learning.view.public, replace(released, moments=left), cells)
-    named, default = (2 * beliefs[:, HIGH] - 1 for beliefs in (likely, other.proba))
-    ahead, noise = judge.ahead(default, named)
-    explained, by_default = (judge.ahead(one, judge.mean)[0] for one in (named, default))
-    return _far_behind(selection, ahead, noise, explained=explained, by_default=by_default, target="the quantity")
+    comparison = _Comparison.of(learning.view.public, replace(released, moments=test), cells)
+    named, default = (2 * class_proba[:, HIGH] - 1 for class_proba in (proba, other.proba))
+    ahead, noise = comparison.ahead(default, named)
+    explained, by_default = (comparison.ahead(one, comparison.mean)[0] for one in (named, default))
+    return _warning(selection, ahead, noise, explained=explained, by_default=by_default, target="the quantity")
 
 
-def _far_behind(
+def _warning(
     selection: Selection, ahead: float, noise: float, *, explained: float, by_default: float, target: str
 ) -> str:
-    """The warning if the default student is ahead for sure and the named one explains little beside it; else empty."""
-    if ahead <= _SURE * noise or explained > _SHARE * by_default:
+    """Return the warning if the default student is clearly better and the named one explains much less; else empty."""
+    if ahead <= _MARGIN * noise or explained > _SHARE * by_default:
         return ""
     part = _percent(explained / by_default if explained > 0 else 0)
     return (
         f"Warning: the student {selection.chosen.name} explains about {part} of what the default student, {SUMS}, "
-        f"explains of {target}, by released noisy numbers. {_INSTEAD}"
+        f"explains of {target}, by released noisy numbers. {_ADVICE}"
     )
 
 
-def beliefs_of(selection: Selection) -> FloatArray | None:
-    """The probabilities of classes that a student gives where it was held out; None unless that is everywhere."""
-    likely, student = selection.proba, selection.student
-    if likely is None or not np.isfinite(likely).all():
+def out_of_fold_proba(selection: Selection) -> FloatArray | None:
+    """Return out-of-fold probabilities of classes; None unless all rows were held out."""
+    proba, student = selection.proba, selection.student
+    if proba is None or not np.isfinite(proba).all():
         return None
     if isinstance(student, CalibratedStudent):
-        return tempered(likely, student.temperature, student.offsets)
-    return likely
+        return tempered(proba, student.temperature, student.offsets)
+    return proba
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Judge:
-    """Which of two estimates of a quantity, from -1 to 1, is nearer to it on the private records.
+class _Comparison:
+    """Comparison of two estimates of a quantity, from -1 to 1, on the private records.
 
-    rows: features of `SumMap` of public rows. axes: variances and directions of these. cells: theirs. sums,
-    differences: noisy sums of features times the quantity, and of the quantity by cell; noise: on each. records: their
-    number. mean: the mean of the quantity.
+    rows: features of public rows by `SumMap`. axes: their variances and principal directions. cells: of public rows.
+    sums, differences: noisy sums of features times the quantity, and of the quantity by cell; noise: on both. records:
+    their number. mean: of the quantity.
     """
 
     rows: FloatArray
@@ -187,7 +187,7 @@ class _Judge:
         feature_map, counts = moments.directions, released.counts
         sums, differences = feature_map.sums(moments.sums), counts[:, HIGH] - counts[:, 1 - HIGH]
         noise = float(feature_map.sums(np.full(moments.sums.shape, moments.sigma))[0]), sigma2 * 2**0.5
-        # Users may speak in several cells.
+        # A user may count in several cells.
         scale = min(1.0, moments.records / max(float(counts.sum()), 1.0))
         rows = feature_map.of_rows(public)
         return cls(
@@ -201,35 +201,35 @@ class _Judge:
             mean=float(np.clip(sums[0] / (feature_map.constant * moments.records), -1, 1)),
         )
 
-    def ahead(self, better: FloatArray, other: FloatArray | float) -> tuple[float, float]:
-        """(by how much the squared errors of `other` exceed those of `better`, the standard deviation of that)."""
+    def gain(self, better: FloatArray, other: FloatArray | float) -> tuple[float, float]:
+        """Return (by how much the squared errors of `other` exceed those of `better`, its standard deviation)."""
         squares = np.square(better) - np.square(other)
-        products, variance = self._products(better - other)
-        drawn = self.records * float(squares.std()) / len(squares) ** 0.5
-        return 2 * products - self.records * float(squares.mean()), float(np.hypot(2 * variance**0.5, drawn))
+        products, variance = self._product_sum(better - other)
+        sampling = self.records * float(squares.std()) / len(squares) ** 0.5
+        return 2 * products - self.records * float(squares.mean()), float(np.hypot(2 * variance**0.5, sampling))
 
-    def _products(self, values: FloatArray) -> tuple[float, float]:
-        """(the sum over records of the quantity times what rows like them have in `values`, its variance).
+    def _product_sum(self, values: FloatArray) -> tuple[float, float]:
+        """Return (the sum over records of the quantity times `values`, its variance).
 
-        What is linear in the features is read from their sums, and the rest from those by cell, in the proportion that
-        leaves the least noise.
+        The part of `values` that is linear in the features uses the sums of features, the residual those by cell, with
+        the penalty of least variance.
         """
         variances, vectors = self.axes
         rotated = vectors.T @ (self.rows.T @ values / len(self.rows))
         best = np.inf, 0.0
         for penalty in _PENALTIES:
             weights = vectors @ (rotated / (np.maximum(variances, 0) + penalty))
-            rest = self.cells.mean((values - self.rows @ weights)[:, None])[:, 0]
-            variance = float((self.noise[0] ** 2 * weights @ weights) + self.noise[1] ** 2 * rest @ rest)
-            best = min(best, (variance, float(weights @ self.sums + rest @ self.differences)))
+            residual = self.cells.mean((values - self.rows @ weights)[:, None])[:, 0]
+            variance = float((self.noise[0] ** 2 * weights @ weights) + self.noise[1] ** 2 * residual @ residual)
+            best = min(best, (variance, float(weights @ self.sums + residual @ self.differences)))
         return best[1], best[0]
 
 
-_INSTEAD = "Without --student a run takes the default; ostrakon refit trains it from this release at no cost."
+_ADVICE = "Without --student a run takes the default; ostrakon refit trains it from this release at no cost."
 
 
 class _RidgeOfVotes(QuantityRidge):
-    """The student of sums as a classifier of votes for both ends of a range. moments: the sums that it learns from."""
+    """The student of sums as a classifier of votes for both ends of a range. moments: the training sums."""
 
     def __init__(self, moments: ReleasedMoments) -> None:
         self.moments = moments
@@ -247,5 +247,5 @@ class _RidgeOfVotes(QuantityRidge):
 
 
 def _percent(share: float) -> str:
-    """A share that noise may have moved beyond 0 or 1, in whole percent."""
+    """Return a noisy share, clipped to [0, 1], in whole percent."""
     return f"{np.clip(share, 0, 1):.0%}"

@@ -1,4 +1,4 @@
-"""What can be said of the accuracy of the student from released numbers alone, and warnings."""
+"""Estimates of the accuracy of the student from released numbers alone, and warnings."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,21 +33,21 @@ FEWEST_QUERIES = 50
 final one, and if not all are held out, a class may have much more or less than its share."""
 
 MOST_RECALLS = 20
-"""Classes up to which the recall of each is estimated: with more of them, ranges that hold together are wide."""
+"""Largest number of classes with estimates of recall: with more, simultaneous ranges are wide."""
 ONE_CLASS = "Warning: the student predicts one class alone, "
-"""How the sentence on a student of one class begins."""
+"""Start of the warning about a student that predicts one class."""
 STUDENT_WARNINGS = ("Warning: the student ", NO_BETTER, UNDECIDED)
-"""How the sentences of `_warnings` begin."""
-_CLEAR = 2.0
-"""Standard deviations of the noise on the votes of a class from which on they show it."""
-_MUCH = 0.1
+"""Starts of the sentences of `_warnings`."""
+_SHOWN_FROM = 2.0
+"""Votes show a class if they exceed this number of standard deviations of their noise."""
+_LARGE_NOISE = 0.1
 """Noise above this share of the mean class hides which class is larger, if the released sizes are near each other."""
 _FEW = 0.1
 """A student that predicts a class for less than this share of what the released numbers show misses most of them."""
 _MANY = 3.0
 """A student that predicts a class for more than this multiple of what the released numbers show is mostly wrong."""
 _NAMED = 5
-"""Classes that a warning names."""
+"""Largest number of classes that a warning names."""
 _NEARLY_ALL, _END = 0.98, 0.25
 """Share of public rows whose estimates are near one end of the range, and the part of the range that is near it."""
 
@@ -63,23 +63,22 @@ def judged(
     protects: Protects,
     counted: bool = True,
 ) -> tuple[tuple[Agreement | Recall, ...], tuple[str, ...]]:
-    """What a statement says of how good the student is: estimates, and warnings. No estimate of a quantity, and none
-    if rows may have several labels.
+    """Return estimates of the student's accuracy, and warnings, for a statement.
 
-    labels: the classes. counted: as of `Task`.
+    Quantities and several labels have no estimates. labels: the classes. counted: as in `Task`.
     """
     warning = selection.compare_with_default()
-    behind = (warning,) if warning else ()
+    comparison = (warning,) if warning else ()
     said = np.asarray(selection.student.predict(learning.rows(selection.chosen)))
     if plan.target == "quantity":
-        return (), (*_at_one_end(said), *behind)
+        return (), (*_at_one_end(said), *comparison)
     if plan.target == "labels":
-        return (), (*_one_answer(said, list(labels)), *behind)
+        return (), (*_constant_labels(said, list(labels)), *comparison)
     shared: dict[str, Any] = {"said": said, "unit": unit, "protects": protects, "counted": counted}
     estimates = _estimates(plan, answers, selection, **shared)
     by_class = _recalls(plan, answers, selection, labels=list(labels), **shared)
-    of_warnings: dict[str, Any] = {"said": said, "labels": list(labels), "estimated": bool(estimates)}
-    return (*estimates, *by_class), (*_warnings(plan, answers, selection, learning, **of_warnings), *behind)
+    options: dict[str, Any] = {"said": said, "labels": list(labels), "estimated": bool(estimates)}
+    return (*estimates, *by_class), (*_warnings(plan, answers, selection, learning, **options), *comparison)
 
 
 def _estimates(
@@ -92,26 +91,26 @@ def _estimates(
     protects: Protects,
     counted: bool,
 ) -> tuple[Agreement, ...]:
-    """The agreement of the student and of the majority class, if enough queries were held out; else nothing.
+    """Return the agreement of the student and of the majority class, if enough queries were held out; else ().
 
-    said: the student's class of every public row. Where that is one class, the student is judged as what always says
-    it, not by the students that were taught without some cells. counted: as of `Task`.
+    said: the student's class of every public row. If that is one class, its constant prediction is evaluated instead of
+    the out-of-fold predictions. counted: as in `Task`.
     """
     tested = selection.out_of_fold
-    # A vote of a trained teacher is about one row, not about its cell, and is not a private label.
+    # A vote of a trained teacher is for one row, not for a cell, and is not a private label.
     if tested is None or plan.trained:
         return ()
     if answers.counts is not None and len(tested.counts) < FEWEST_QUERIES:
         return ()
-    judged: list[tuple[HeldOut, Of]] = [(tested, "student"), (tested, "majority")]
-    if len(only := np.unique(said)) == 1:
-        judged[0] = (tested.always(int(only[0])), "majority")
+    pairs: list[tuple[HeldOut, Of]] = [(tested, "student"), (tested, "majority")]
+    if len(classes := np.unique(said)) == 1:
+        pairs[0] = (tested.always(int(classes[0])), "majority")
     if answers.counts is None:
-        student, majority = (with_released_answers(cells, of=of) for cells, of in judged)
+        student, majority = (with_released_answers(cells, of=of) for cells, of in pairs)
     else:
-        votes, what = counted_in_words(plan, unit=unit, protects=protects, counted=counted)
-        noise: Any = {"sigma2": _sigma2(answers), "votes": votes, "counted": what}
-        student, majority = (with_private_labels(cells, of=of, **noise) for cells, of in judged)
+        votes, description = counted_in_words(plan, unit=unit, protects=protects, counted=counted)
+        noise: Any = {"sigma2": _sigma2(answers), "votes": votes, "counted": description}
+        student, majority = (with_private_labels(cells, of=of, **noise) for cells, of in pairs)
     return () if student is None or majority is None else (replace(student, of="student"), majority)
 
 
@@ -126,22 +125,22 @@ def _recalls(
     protects: Protects,
     counted: bool,
 ) -> tuple[Recall, ...]:
-    """Recall by class and balanced accuracy, where noisy counts of enough cells were held out; else nothing."""
+    """Return recall by class and balanced accuracy, if noisy counts of enough cells were held out; else ()."""
     tested, cells = selection.all_cells, selection.cells
     if tested is None or cells is None or plan.trained or len(tested.counts) < FEWEST_QUERIES:
         return ()
     if len(labels) > MOST_RECALLS or len(np.unique(said)) == 1:
         return ()
-    what = counted_in_words(plan, unit=unit, protects=protects, counted=counted)[1]
-    # Users may speak in several cells, or be of another class there.
-    known = selection.sizes if unit == "record" and counted and not plan.levels else None
-    sizes = None if known is None else ClassSizes(sizes=known[0], sigma=known[1])
-    given: Any = {"sigma2": _sigma2(answers), "labels": labels, "counted": what, "sizes": sizes}
-    return recalls(tested, cells.counted(said, len(labels)), **given)
+    description = counted_in_words(plan, unit=unit, protects=protects, counted=counted)[1]
+    # A user may count in several cells, and with other classes.
+    public_sizes = selection.sizes if unit == "record" and counted and not plan.levels else None
+    sizes = None if public_sizes is None else ClassSizes(sizes=public_sizes[0], sigma=public_sizes[1])
+    parameters: Any = {"sigma2": _sigma2(answers), "labels": labels, "counted": description, "sizes": sizes}
+    return recalls(tested, cells.counted(said, len(labels)), **parameters)
 
 
 def why_no_recalls(plan: Plan) -> str:
-    """Why `judged` has no ranges of recall, if the student says several classes."""
+    """Return the reason why `judged` has no ranges of recall, if the student predicts several classes."""
     if not plan.per_record:
         return "teachers answered, and their answers are not private labels"
     if plan.classes > MOST_RECALLS:
@@ -159,7 +158,7 @@ def _warnings(
     labels: list[str],
     estimated: bool,
 ) -> tuple[str, ...]:
-    """Sentences on a student that seems to have learned nothing, that perhaps has, or that misses a class."""
+    """Return warnings about a student that is not clearly better than the majority class, or misses a class."""
     predicted = np.bincount(said, minlength=len(labels))
     missed = _never_predicted(answers, selection, learning, predicted, labels)
     if np.count_nonzero(predicted) == 1:
@@ -191,7 +190,7 @@ def _warnings(
 
 
 def _advice(plan: Plan, answers: Answers, learning: Learning) -> str:
-    """What may help where a student is hardly better than the most frequent class."""
+    """Return advice for a student that is hardly better than the most frequent class."""
     advice = "More records, a larger epsilon or other columns may help"
     if not plan.per_record and not plan.trained:
         return f"{advice}, and so may the default, if every record is a teacher, instead of trained teachers."
@@ -199,7 +198,7 @@ def _advice(plan: Plan, answers: Answers, learning: Learning) -> str:
 
 
 def _balanced(answers: Answers, learning: Learning) -> str:
-    """What helps rare classes, where it is allowed and was not chosen."""
+    """Return advice for rare classes, if the objective can still be changed; else empty."""
     if answers.counts is None or np.ndim(learning.X_public) != 2:
         return ""
     return {
@@ -210,7 +209,7 @@ def _balanced(answers: Answers, learning: Learning) -> str:
 
 
 def _class_votes(answers: Answers, selection: Selection, classes: int) -> tuple[FloatArray, float, str]:
-    """Votes for each class, their noise and what they are, from the least noisy numbers that were released."""
+    """Return the least noisy released votes for each class, their noise and their kind."""
     if answers.counts is None:
         answered = answers.taught[answers.taught != NO_ANSWER]
         return np.bincount(answered, minlength=classes).astype(np.float64), 0.0, "answers"
@@ -222,16 +221,16 @@ def _class_votes(answers: Answers, selection: Selection, classes: int) -> tuple[
 def _never_predicted(
     answers: Answers, selection: Selection, learning: Learning, predicted: IntArray, labels: list[str]
 ) -> tuple[str, ...]:
-    """A sentence on classes of no public row, with what the released numbers show of them; nothing without any."""
-    never, row = np.flatnonzero(predicted == 0), _row(learning)
+    """Return a warning about classes that are never predicted, with their released shares; () without any."""
+    never, row = np.flatnonzero(predicted == 0), _row_in_words(learning)
     if not len(never):
         return ()
     votes, noise, what = _class_votes(answers, selection, len(labels))
-    shown = votes[never] > _CLEAR * noise
+    shown = votes[never] > _SHOWN_FROM * noise
     said = f"Warning: the student predicts {_named(never, labels)} for no {row}"
     if len(never) == len(labels) - 1:
         said = f"{ONE_CLASS}{labels[int(predicted.argmax())]!r}, for every {row}"
-        if noise > max(float(votes.max() - votes.min()) / _CLEAR, _MUCH * abs(float(votes.mean()))):
+        if noise > max(float(votes.max() - votes.min()) / _SHOWN_FROM, _LARGE_NOISE * abs(float(votes.mean()))):
             points = 100 * noise / max(float(votes.sum()), noise)
             return (
                 f"{said}, and noise decides which one: the released {what} tell the share of a class to within "
@@ -253,12 +252,12 @@ def _never_predicted(
 def _hardly_predicted(
     answers: Answers, selection: Selection, learning: Learning, predicted: IntArray, labels: list[str]
 ) -> tuple[str, ...]:
-    """A sentence on classes of some public rows, but of far fewer than noisy counts or sums show; else nothing."""
-    # Example rows have every cell equally often, and so not the classes as often as private ones.
+    """Return a warning about classes that are predicted far less often than noisy counts or sums show; else ()."""
+    # Example rows have every cell equally often, so their class shares are not those of private rows.
     if answers.counts is None or _described(learning):
         return ()
     votes, noise, what = _class_votes(answers, selection, len(labels))
-    shown, given = (votes - _CLEAR * noise) / max(float(votes.sum()), 1e-12), predicted / predicted.sum()
+    shown, given = (votes - _SHOWN_FROM * noise) / max(float(votes.sum()), 1e-12), predicted / predicted.sum()
     few = np.flatnonzero((predicted > 0) & (given < _FEW * shown))
     if not len(few):
         return ()
@@ -273,13 +272,13 @@ def _hardly_predicted(
 def _predicted_too_often(
     answers: Answers, selection: Selection, learning: Learning, predicted: IntArray, labels: list[str]
 ) -> tuple[str, ...]:
-    """A sentence on classes of far more public rows than noisy counts or sums show; else nothing."""
+    """Return a warning about classes that are predicted far more often than noisy counts or sums show; else ()."""
     if answers.counts is None or _described(learning) or learning.objective == BALANCED:
         return ()
     votes, noise, what = _class_votes(answers, selection, len(labels))
-    shown = np.maximum(votes + _CLEAR * noise, 0) / max(float(votes.sum()), 1e-12)
-    # Of few rows chance alone may be the reason.
-    given = (predicted - _CLEAR * np.sqrt(predicted)) / predicted.sum()
+    shown = np.maximum(votes + _SHOWN_FROM * noise, 0) / max(float(votes.sum()), 1e-12)
+    # With few rows the reason may be chance.
+    given = (predicted - _SHOWN_FROM * np.sqrt(predicted)) / predicted.sum()
     many = np.flatnonzero(given > _MANY * shown)
     if not len(many) or votes.sum() <= 0:
         return ()
@@ -291,8 +290,8 @@ def _predicted_too_often(
     )
 
 
-def _one_answer(said: IntArray, labels: list[str]) -> tuple[str, ...]:
-    """Sentences on labels that the student gives to no public row, or to every one. said: 0 or 1, (rows, labels)."""
+def _constant_labels(said: IntArray, labels: list[str]) -> tuple[str, ...]:
+    """Return warnings about labels that are predicted for no public row, or for all. said: 0 or 1, (rows, labels)."""
     given = said.mean(axis=0)
     return tuple(
         f"Warning: the student predicts {_named(np.flatnonzero(given == share), labels)} for {rows} public row."
@@ -302,7 +301,8 @@ def _one_answer(said: IntArray, labels: list[str]) -> tuple[str, ...]:
 
 
 def _at_one_end(shares: FloatArray) -> tuple[str, ...]:
-    """A sentence on a range whose middle is far from all estimates. shares: estimates, 0 to 1 in the range, (rows,)."""
+    """Return a warning about a range whose middle is far from all estimates. shares: estimates, 0 to 1 in the range,
+    (rows,)."""
     for end, from_end in (("lower", shares), ("upper", 1 - shares)):
         if np.quantile(from_end, _NEARLY_ALL) < _END:
             return (
@@ -313,17 +313,17 @@ def _at_one_end(shares: FloatArray) -> tuple[str, ...]:
 
 
 def _described(learning: Learning) -> bool:
-    """Whether a description of the columns stands in for public rows."""
+    """Whether a description of the columns is used instead of public rows."""
     return isinstance(learning.view.fitted, CellFeatures)
 
 
-def _row(learning: Learning) -> str:
-    """What the student was asked about."""
+def _row_in_words(learning: Learning) -> str:
+    """Return the name of the rows for which the student predicts."""
     return "example row of the described columns" if _described(learning) else "public row"
 
 
 def _named(numbers: IntArray, labels: list[str]) -> str:
-    """Classes in words, at most `_NAMED` of them.
+    """Return classes in words, at most `_NAMED` of them.
 
     >>> _named(np.array([0, 2]), ["a", "b", "c"])
     "'a' or 'c'"
@@ -335,7 +335,7 @@ def _named(numbers: IntArray, labels: list[str]) -> str:
 
 
 def counted_in_words(plan: Plan, *, unit: Unit, protects: Protects, counted: bool) -> tuple[int | None, str]:
-    """(how many votes there are, None where that is not public; what one of them is)."""
+    """Return (the number of votes, None if it is not public; the description of a vote)."""
     bound = plan.mechanism.contribution_bound or 1
     if plan.levels:
         return None, f"votes of private {unit}s, each counted with the weight of its level of consent"

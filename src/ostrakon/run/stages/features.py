@@ -1,4 +1,4 @@
-"""What the learners see of a row: features learned from the public rows alone."""
+"""The features of rows, learned from the public rows alone."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from ostrakon.features.representation import (
 )
 
 NO_ENCODER = "none of ours: features came as they are"
-"""What a statement says of the encoder of features that were given."""
+"""The encoder, in a statement, of features that were given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class View:
     ----------
     representation : Representation
     fitted : transformer or None
-        The scikit-learn transformer behind it, None if it is something else.
+        Its scikit-learn transformer, None if it has another kind.
     public : array, shape (pool, features)
         Features of the pool.
     name : str
@@ -51,16 +51,16 @@ class View:
         return isinstance(self.representation.encoder, FrozenEncoder) or self.linear
 
     def rows_in_words(self, rows: str) -> str:
-        """What a row of the student's input is, in words; `rows`: the same of a raw row."""
+        """Return a description of the student's input. rows: a description of raw rows."""
         encoder = self.representation.encoder
         if not isinstance(encoder, FrozenEncoder):
             return rows
         return f"the {encoder.width_} numbers that {encoder.name}, which is not part of it, makes of {rows}"
 
     def encoder_facts(self, trained_on: str | None = None) -> dict[str, str]:
-        """What a statement says under "encoder"; {} if no encoder computed the features.
+        """Return the entry "encoder" of a statement; {} if no encoder computed the features.
 
-        trained_on: what it was trained on, by the operator; None: as its authors say, or unknown.
+        trained_on: its training data, by the operator; None: as its authors say, or unknown.
         """
         encoder = self.representation.encoder
         if encoder is not None:
@@ -82,12 +82,12 @@ def view_of(X_public: Any, choice: Any = "auto", *, seed: int = 0) -> View:
     name = choice if isinstance(choice, str) else type(choice).__name__
     if name == "auto":
         name = default_representation(X_public)
-    learned = learn_representation(choice, X_public, random_state=seed)
-    owner = learned.transformer
+    representation = learn_representation(choice, X_public, random_state=seed)
+    transformer = representation.transformer
     return View(
-        representation=learned,
-        fitted=owner if hasattr(owner, "get_params") else None,
-        public=learned.transform(X_public),
+        representation=representation,
+        fitted=transformer if hasattr(transformer, "get_params") else None,
+        public=representation.transform(X_public),
         name=name,
         linear=is_linear(name, X_public),
         embedded=is_embedded(choice, X_public),

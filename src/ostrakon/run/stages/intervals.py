@@ -1,4 +1,4 @@
-"""Intervals of a quantity: private records are asked how far the fitted student is off, and half-widths follow."""
+"""Intervals of a quantity: errors of the fitted student are counted on private records and give half-widths."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.private_data import PrivateData
 from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.learning import Learning
-from ostrakon.run.stages.queries import Answers, in_steps
+from ostrakon.run.stages.queries import Answers, rounded_draw
 from ostrakon.run.stages.votes import rows_of, transform_of
 from ostrakon.statements.statement import Unit
 from ostrakon.students.prediction_intervals import PredictionIntervals, edges_of, half_widths_of
@@ -29,7 +29,7 @@ from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, IntArray, Moments
 
 _COMPARED, _EQUAL = 50, 1e-6
-"""Public rows on which two students are compared; how far equal ones may be apart, as a share of the range."""
+"""Number of public rows on which students are compared; largest difference of equal ones, as a share of the range."""
 
 
 def collect_errors(
@@ -41,7 +41,7 @@ def collect_errors(
     folder: Path | StoredFolder | None = None,
     progress: bool = False,
 ) -> Moments:
-    """How many records are how far off the estimates of a student, by bin, (bins, 1). Private.
+    """Count records by the size of the student's error, (bins, 1). Private.
 
     Parameters
     ----------
@@ -62,16 +62,16 @@ def collect_errors(
     assert plan.mechanism.error_noise is not None
     asked = ErrorsAsked(edges=edges_of(plan.teachers, plan.mechanism.error_noise))
     rows = rows_of(private, estimates, seed=options.seed, folder=folder)
-    said = gathered(rows, asked, units=plan.teachers, progress=progress, label="Counting errors")
-    return Moments(said.counts, teachers=plan.teachers)
+    errors = gathered(rows, asked, units=plan.teachers, progress=progress, label="Counting errors")
+    return Moments(errors.counts, teachers=plan.teachers)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimates:
-    """From raw rows to a student's estimates as shares of the range, (rows, 1).
+    """A function from raw rows to a student's estimates as shares of the range, (rows, 1).
 
-    student: fitted. transform: from rows to what it sees; None: it sees the rows. rows: how many of them it is given at
-    once: 1 for a student that is not known, and so could not be released, since it may look at the rows beside a row.
+    student: fitted. transform: from rows to its features; None: it takes the rows. rows: batch size; 1 for an unknown
+    student, which could not be released, because it may use other rows of a batch.
     Guarantee: the estimate of a row depends on that row alone, to the last bit.
     """
 
@@ -81,45 +81,45 @@ class Estimates:
 
     @classmethod
     def of(cls, student: Any, transform: Callable[[Any], Any] | None, *, seen: Any) -> "Estimates":
-        """The estimates of a student. seen: what it sees of the public rows."""
+        """Return the estimates of a student. seen: its input for the public rows."""
         try:
             require_exportable(student)
         except InvalidInput:
             return cls(student=student, transform=transform, rows=1)
         # The number of threads changes the rounding of products.
         with on_one_thread():
-            rows = own_rows(student.predict, _seen(seen, transform))
+            rows = own_rows(student.predict, _student_input(seen, transform))
         return cls(student=student, transform=transform, rows=rows)
 
     @classmethod
     def chosen(cls, selection: Selection, learning: Learning, folder: Any) -> "Estimates":
-        """The estimates of the chosen student. folder: as of `collect_errors`."""
-        near = folder.with_name("features") if isinstance(folder, Path) else None
-        transform = None if selection.chosen.takes_rows else transform_of(learning.view, near)
+        """Return the estimates of the chosen student. folder: as in `collect_errors`."""
+        features_folder = folder.with_name("features") if isinstance(folder, Path) else None
+        transform = None if selection.chosen.takes_rows else transform_of(learning.view, features_folder)
         return cls.of(selection.student, transform, seen=learning.rows(selection.chosen))
 
     def __call__(self, X: Any) -> FloatArray:
-        """The estimates of X."""
-        seen = _seen(X if self.transform is None else self.transform(X), self.transform)
+        """Return the estimates for X."""
+        seen = _student_input(X if self.transform is None else self.transform(X), self.transform)
         with on_one_thread():
             parts = in_blocks(self.student.predict, seen, rows=self.rows, label="Estimating")
         return np.concatenate(parts).astype(np.float64)[:, None] if parts else np.zeros((0, 1))
 
 
-def _seen(X: Any, transform: Callable[[Any], Any] | None) -> Any:
-    """Features in doubles, as the released student computes; raw rows as they are."""
+def _student_input(X: Any, transform: Callable[[Any], Any] | None) -> Any:
+    """Return features in doubles, as in the released student; raw rows unchanged."""
     return X if transform is None else np.asarray(X, np.float64)
 
 
 def draw_errors(plan: Plan, answers: Answers, errors: Moments, *, log: Log, rng: np.random.Generator) -> Answers:
-    """`answers` with the noisy counts of errors, drawn once."""
-    of_errors = in_steps("noisy errors", plan.mechanism.noisy_errors, plan.mechanism)
-    drawn, secure = log.draw("errors-1", errors, of_errors, rng)
+    """Return `answers` with the noisy counts of errors, drawn once."""
+    draw = rounded_draw("noisy errors", plan.mechanism.noisy_errors, plan.mechanism)
+    drawn, secure = log.draw("errors-1", errors, draw, rng)
     return replace(answers, errors=drawn / STEPS, secure=answers.secure and secure)
 
 
 def intervals_of(plan: Plan, answers: Answers, *, quantity: Quantity, unit: Unit) -> PredictionIntervals | None:
-    """The intervals of the student whose errors were counted; None if none were."""
+    """Return the intervals of the student; None if its errors were not counted."""
     noise = plan.mechanism.error_noise
     if answers.errors is None or noise is None:
         return None
@@ -130,12 +130,12 @@ def intervals_of(plan: Plan, answers: Answers, *, quantity: Quantity, unit: Unit
 
 
 def estimates_compared(selection: Selection, learning: Learning, queries: IntArray) -> list[float]:
-    """What tells students apart: estimates of some public rows, as shares of the range."""
+    """Return estimates for some public rows, as shares of the range, which identify a student."""
     rows = take_rows(learning.rows(selection.chosen), queries[:_COMPARED])
     seen = rows if selection.chosen.takes_rows else np.asarray(rows, np.float64)
     return np.round(np.asarray(selection.student.predict(seen), np.float64), 9).tolist()
 
 
 def same_estimates(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether two students are the same, by `estimates_compared`."""
+    """Whether two students are equal by `estimates_compared`."""
     return len(one) == len(other) and bool(np.allclose(one, other, rtol=0, atol=_EQUAL))

@@ -1,4 +1,4 @@
-"""What the student may learn from: public rows, their features, and the candidates."""
+"""The inputs of students: public rows, their features, and the candidates."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,15 +17,15 @@ from ostrakon.students.selection import Candidate
 from ostrakon.validation import InvalidInput
 
 SAMPLE = 500
-"""Public rows at most that pictures of a student are computed from."""
+"""Largest number of public rows for plots of a student."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Learning:
-    """The student's side of a run.
+    """Inputs and settings of the student of a run.
 
     student: a name or an estimator (see `ostrakon.estimators.choices.make_student`), or "auto": the best of several
-    candidates. objective: what its labels or probabilities are for (`Options.objective`).
+    candidates. objective: `Options.objective`.
     """
 
     X_public: Any
@@ -35,7 +35,7 @@ class Learning:
     objective: str = ACCURACY
 
     def candidates(self, *, counts: bool, classes: int, queries: int, moments: bool = False) -> list[Candidate]:
-        """Candidates for the student; only one if it is named.
+        """Return the candidates for the student; one if it is named.
 
         counts, moments: whether noisy counts, and sums of features, are released. queries: number of answered public
         rows.
@@ -75,7 +75,7 @@ class Learning:
             )
 
     def sample(self) -> Any:
-        """Some public rows, evenly from all of them, with one column for each feature; None for other rows."""
+        """Return evenly spaced public rows with one column for each feature; None for other kinds of rows."""
         X = self.X_public
         if np.ndim(X) != 2 or self.view.representation.encoder is not None or hasattr(X, "tocsr"):
             return None
@@ -86,14 +86,14 @@ class Learning:
 
     @property
     def sees_images(self) -> bool:
-        """Whether students learn from images themselves; some features of an image are like a table."""
+        """Whether students learn from images instead of features."""
         return is_images(self.X_public) and not self.view.is_like_a_table
 
     def interim(self, *, classes: int, queries: int) -> Candidate:
-        """The candidate that learns from the labels of a first round: the named one, else a quick one."""
+        """Return the candidate for the labels of a first round: the named one, else a quick one."""
         candidates = self.candidates(counts=False, classes=classes, queries=queries)
         return next((candidate for candidate in candidates if not candidate.takes_rows), candidates[0])
 
     def rows(self, candidate: Candidate) -> Any:
-        """What a candidate learns from: the public rows themselves or their features."""
+        """Return the input of a candidate: the public rows themselves or their features."""
         return self.X_public if candidate.takes_rows else self.view.public

@@ -23,15 +23,15 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """What the noisy aggregation released, and nothing else of the votes.
+    """The released results of the noisy aggregation.
 
     Parameters
     ----------
     labels : array of int, shape (queries,)
         The class released for each query, -1 for no answer.
     taught : array of int, shape (queries,)
-        What the final student learns from: the same, and refused queries of which the student of the first round was
-        sure.
+        Training labels of the final student: `labels`, and confident labels of the first round's student for refused
+        queries.
     rounds : tuple of Round
     secure : bool
         Whether all noise came from the cryptographic source.
@@ -73,12 +73,12 @@ def ask(
     interim_scores(answered query numbers, their labels, query numbers): probabilities over all classes, shape
     (query numbers, classes), of a student trained on public data and these released labels. For the second round.
 
-    Guarantee: as `plan.guarantee` says, for both rounds together: they share the cap on answers.
+    Guarantee: `plan.guarantee`, for both rounds together: they share the cap on answers.
     """
     if votes.queries != plan.queries:
         raise InvalidInput(f"votes must be on the {plan.queries} queries that the plan pays for, got {votes.queries}.")
     if plan.gate is not None:
-        return _ask_behind(plan.gate, votes, log=log, rng=rng)
+        return _ask_through_gate(plan.gate, votes, log=log, rng=rng)
     if plan.mechanism.releases_counts:
         return _release_noisy_counts(plan.mechanism, votes, log=log, rng=rng)
     if not plan.interactive:
@@ -89,27 +89,27 @@ def ask(
     half = (votes.queries + 1) // 2
     first, secure_first = log.draw("round-1", votes[:half], plan.mechanism, rng, max_answers=plan.max_answers)
     answered = np.flatnonzero(first != NO_ANSWER)
-    rest = np.arange(half, votes.queries)
+    others = np.arange(half, votes.queries)
 
     def scores() -> FloatArray:
         if not len(answered):
-            return np.full((len(rest), votes.classes), 1 / votes.classes)
-        return interim_scores(answered, first[answered], rest)
+            return np.full((len(others), votes.classes), 1 / votes.classes)
+        return interim_scores(answered, first[answered], others)
 
     p = log.keep("scores-2", scores)
-    left = None if plan.max_answers is None else plan.max_answers - len(answered)
+    remaining = None if plan.max_answers is None else plan.max_answers - len(answered)
     mechanism = second_round(plan.mechanism, p)
-    second, secure_second = log.draw("round-2", votes[half:], mechanism, rng, max_answers=left)
+    second, secure_second = log.draw("round-2", votes[half:], mechanism, rng, max_answers=remaining)
     return Answers(
         labels=np.concatenate([first, second]),
         taught=np.concatenate([first, reinforce(second, p, confidence=CONFIDENCE)]),
-        rounds=(_round(plan.mechanism, first, plan.max_answers), _round(mechanism, second, left)),
+        rounds=(_round(plan.mechanism, first, plan.max_answers), _round(mechanism, second, remaining)),
         secure=secure_first and secure_second,
     )
 
 
 def _decision(gate: Gate) -> OneDraw:
-    """A gate's noisy test: 1 for every query if it passed, else -1."""
+    """Return a gate's noisy test as a draw: 1 for every query if it passed, else -1."""
 
     def decide(votes: Votes, rng: np.random.Generator) -> IntArray:
         return np.full(votes.queries, 1 if gate.decide(votes, rng) else NO_ANSWER)
@@ -117,22 +117,22 @@ def _decision(gate: Gate) -> OneDraw:
     return OneDraw(name="gate", sample=decide, parameters=lambda: {**gate.as_dict(), "delta": gate.delta})
 
 
-def _ask_behind(gate: Gate, votes: Votes, *, log: Log, rng: np.random.Generator) -> Answers:
-    """`Gate.release`, with the decision and the answers each drawn once and stored."""
+def _ask_through_gate(gate: Gate, votes: Votes, *, log: Log, rng: np.random.Generator) -> Answers:
+    """Do the same as `Gate.release`; the decision and the answers are each drawn once and stored."""
     decided, secure = log.draw("gate-1", votes, _decision(gate), rng)
     passed = bool((decided == 1).all())
-    asked = votes.queries if passed else gate.prefix
+    allowed = votes.queries if passed else gate.prefix
     labels = np.full(votes.queries, NO_ANSWER, np.int64)
-    if asked:
-        mechanism = gate.mechanism.for_queries(np.arange(asked))
-        labels[:asked], secure_answers = log.draw("round-1", votes[:asked], mechanism, rng)
+    if allowed:
+        mechanism = gate.mechanism.for_queries(np.arange(allowed))
+        labels[:allowed], secure_answers = log.draw("round-1", votes[:allowed], mechanism, rng)
         secure = secure and secure_answers
-    rounds = (_round(gate.mechanism, labels[:asked], None),)
+    rounds = (_round(gate.mechanism, labels[:allowed], None),)
     return Answers(labels=labels, taught=labels, rounds=rounds, secure=secure, passed=passed)
 
 
-def in_steps(name: str, draw: Callable[[Any, np.random.Generator], FloatArray], mechanism: Mechanism) -> OneDraw:
-    """A noisy table in whole steps of its public grid."""
+def rounded_draw(name: str, draw: Callable[[Any, np.random.Generator], FloatArray], mechanism: Mechanism) -> OneDraw:
+    """Return the draw of a noisy table in whole steps of its public grid."""
     return OneDraw(
         name=name,
         sample=lambda votes, rng: np.rint(draw(votes, rng) * STEPS).astype(np.int64),
@@ -141,19 +141,19 @@ def in_steps(name: str, draw: Callable[[Any, np.random.Generator], FloatArray], 
 
 
 def _release_noisy_counts(mechanism: Mechanism, votes: Votes, *, log: Log, rng: np.random.Generator) -> Answers:
-    """The noisy counts, drawn once and kept, and the largest of each: both released under one guarantee."""
-    drawn, secure = log.draw("round-1", votes, in_steps("noisy counts", mechanism.noisy_counts, mechanism), rng)
+    """Return noisy counts, drawn once and stored, and their largest classes, under one guarantee."""
+    drawn, secure = log.draw("round-1", votes, rounded_draw("noisy counts", mechanism.noisy_counts, mechanism), rng)
     moments = None
     if mechanism.moment_noise is not None:
         if not isinstance(votes, BoundedVotes) or votes.moments is None:
             raise InvalidInput(f"votes for {mechanism.name} must come with moments, got {votes!r}.")
-        of_sums = in_steps("noisy moments", mechanism.noisy_moments, mechanism)
-        sums, secure_sums = log.draw("moments-1", votes.moments, of_sums, rng)
+        draw_sums = rounded_draw("noisy moments", mechanism.noisy_moments, mechanism)
+        sums, secure_sums = log.draw("moments-1", votes.moments, draw_sums, rng)
         moments, secure = sums / STEPS, secure and secure_sums
     counts = drawn / STEPS
     labels = counts.argmax(axis=1)
-    asked = (_round(mechanism, labels, None),)
-    return Answers(labels=labels, taught=labels, rounds=asked, secure=secure, counts=counts, moments=moments)
+    rounds = (_round(mechanism, labels, None),)
+    return Answers(labels=labels, taught=labels, rounds=rounds, secure=secure, counts=counts, moments=moments)
 
 
 def _round(mechanism: Any, labels: IntArray, cap: int | None) -> Round:

@@ -1,4 +1,4 @@
-"""A student of classes from what was released: candidates tried on it, the best one fitted, and calibrated."""
+"""The student of classes: candidates are compared on the released answers, the best one is fitted and calibrated."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ from ostrakon.votes import IntArray
 
 
 def selected(learning: Learning, released: Released, *, classes: int) -> Selection:
-    """The student that was named, or the best of several on the released answers, with calibrated probabilities."""
+    """Return the named student, or the best of several on the released answers, with calibrated probabilities."""
     candidates = learning.candidates(
         counts=released.sigma2 is not None,
         moments=released.moments is not None,
@@ -45,53 +45,55 @@ def selected(learning: Learning, released: Released, *, classes: int) -> Selecti
 
 
 def calibrated(selection: Selection, released: Released, learning: Learning) -> Selection:
-    """The selection with calibrated probabilities and, for balanced or ordered classes, with other labels.
+    """Return the selection with calibrated probabilities and, for balanced or ordered classes, other labels.
 
-    Probabilities change if a temperature is clearly better than none on the rows that were held out; where every
-    class is to count the same, or probabilities matter, they also agree with the shares of the classes. What was held
-    out then has the labels that follow from the probabilities there.
+    Probabilities change if a temperature is clearly better than none on held-out rows; for balanced classes or
+    calibrated probabilities they also agree with the class shares. Out-of-fold labels then follow from the
+    out-of-fold probabilities.
     """
-    student, likely, own = selection.student, selection.proba, selection.cell_index
+    student, proba, cell_index = selection.student, selection.proba, selection.cell_index
     if not hasattr(student, "predict_proba"):
         return selection
-    # Released labels are those of most teachers, and often of clear rows alone: they do not show how often the class of
-    # a row varies, and probabilities that are sharpened by them are too sure.
-    inner = next((getattr(student, name) for name in ("estimator_", "machine_") if hasattr(student, name)), student)
-    least = 1.0 if released.sigma2 is None and hasattr(inner, "predict_proba") else 0.0
-    temperature = 1.0 if likely is None or own is None else temperature_of(likely, own, released, least=least)
-    known = np.asarray(student.classes_, np.int64)
-    offsets, weights = np.zeros(len(known)), None
+    # Released labels are majority votes, often on clear rows alone, and hide how classes vary within a row:
+    # probabilities that they sharpen are overconfident.
+    estimator = next((getattr(student, name) for name in ("estimator_", "machine_") if hasattr(student, name)), student)
+    least = 1.0 if released.sigma2 is None and hasattr(estimator, "predict_proba") else 0.0
+    temperature = (
+        1.0 if proba is None or cell_index is None else temperature_of(proba, cell_index, released, least=least)
+    )
+    classes = np.asarray(student.classes_, np.int64)
+    offsets, weights = np.zeros(len(classes)), None
     if learning.objective in OF_COUNTS:
-        shares = class_shares(released)[known]
+        shares = class_shares(released)[classes]
         shares = shares / shares.sum()
         offsets = agreeing_offsets(student.predict_proba(learning.rows(selection.chosen)), shares, temperature)
         weights = 1 / shares if learning.objective == BALANCED else None
     ordered = learning.objective == ORDERED
     if temperature == 1.0 and learning.objective == ACCURACY:
         return selection
-    with_other = CalibratedStudent(student, temperature, offsets, weights, ordered=ordered)
+    recalibrated = CalibratedStudent(student, temperature, offsets, weights, ordered=ordered)
     if weights is None and not ordered:
-        return replace(selection, student=with_other)
-    return replace(selection, student=with_other, out_of_fold=None, all_cells=_decided(selection, with_other))
+        return replace(selection, student=recalibrated)
+    return replace(selection, student=recalibrated, out_of_fold=None, all_cells=_relabelled(selection, recalibrated))
 
 
-def _decided(selection: Selection, student: CalibratedStudent) -> HeldOut | None:
-    """What was held out with the labels that `student` gives to the probabilities there; None where rows lack them."""
-    tested, likely, cells = selection.all_cells, selection.proba, selection.cells
-    if tested is None or likely is None or cells is None or len(student.offsets) != likely.shape[1]:
+def _relabelled(selection: Selection, student: CalibratedStudent) -> HeldOut | None:
+    """Return out-of-fold predictions with the labels of `student` for these probabilities; None without them."""
+    tested, proba, cells = selection.all_cells, selection.proba, selection.cells
+    if tested is None or proba is None or cells is None or len(student.offsets) != proba.shape[1]:
         return None
-    likely = tempered(likely, student.temperature, student.offsets)
-    counted = cells.counted(student.decided(likely), likely.shape[1])
-    return replace(tested, predicted=counted[:2], query_predictions=counted[2], mean_proba=cells.mean(likely))
+    proba = tempered(proba, student.temperature, student.offsets)
+    counted = cells.counted(student.decided(proba), proba.shape[1])
+    return replace(tested, predicted=counted[:2], query_predictions=counted[2], mean_proba=cells.mean(proba))
 
 
 def released_counts(
     learning: Learning, plan: Plan, answers: Answers, queries: IntArray, *, totals: IntArray | None = None
 ) -> Released:
-    """The noisy counts of a run, and the noisy sums of features beside them where its mechanism releases those.
+    """Return the noisy counts of a run, and its noisy sums of features if its mechanism releases them.
 
-    totals: how many votes there are on each query in truth, where that is public: noisy counts are moved onto them,
-    which takes the part of their noise away that their sum shows.
+    totals: the exact number of votes on each query, if public: noisy counts are shifted to these sums, which removes a
+    part of their noise.
     """
     assert answers.counts is not None
     counts = answers.counts
@@ -101,7 +103,7 @@ def released_counts(
     if answers.moments is not None and noise is not None and directions is not None:
         records = plan.teachers
         if plan.levels and isinstance(directions, MomentMap):
-            # Their number by level is private; the noisy sums of the constant say what they weigh together.
+            # Their number by level is private; the noisy sums of the constant estimate their total weight.
             records = max(1, round(float(answers.moments[0].sum()) / directions.constant))
         moments = ReleasedMoments(sums=answers.moments, sigma=noise, records=records, directions=directions)
     sigma2 = plan.mechanism.parameters()["sigma2"]

@@ -1,4 +1,4 @@
-"""From the votes to the released answers, and from those to a fitted student."""
+"""From votes to released answers, and from these to a fitted student."""
 
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,7 @@ from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.options import BALANCED, ORDERED
 from ostrakon.planning.plan import Plan
 from ostrakon.run.noise_log import Log
-from ostrakon.run.stages.compared import behind_default
+from ostrakon.run.stages.compared import compare_with_default
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.other_targets import fit_labels, fit_quantity
 from ostrakon.run.stages.queries import Answers, ask
@@ -44,16 +44,16 @@ def answer_queries(
     log: Log,
     rng: np.random.Generator,
 ) -> Answers:
-    """Ask about the chosen public rows; between two rounds, a student says what it already knows."""
+    """Answer the chosen queries; between two rounds, a student predicts the remaining ones."""
 
-    def interim(answered: NDArray[Any], labels: IntArray, rest: NDArray[Any]) -> FloatArray:
+    def interim(answered: NDArray[Any], labels: IntArray, others: NDArray[Any]) -> FloatArray:
         released = Released(queries=queries[answered], counts=np.eye(plan.classes)[labels])
         candidate = learning.interim(classes=plan.classes, queries=len(answered))
         rows = learning.rows(candidate)
         student = released.fit_student(clone(candidate.student), rows)
-        known = student.predict_proba(take_rows(rows, queries[rest]))
-        scores = np.zeros((len(rest), plan.classes))
-        scores[:, np.asarray(student.classes_)] = known
+        proba = student.predict_proba(take_rows(rows, queries[others]))
+        scores = np.zeros((len(others), plan.classes))
+        scores[:, np.asarray(student.classes_)] = proba
         return scores / scores.sum(axis=1, keepdims=True)
 
     return ask(plan, votes, log=log, rng=rng, interim_scores=interim)
@@ -62,9 +62,9 @@ def answer_queries(
 def fit_student(
     learning: Learning, plan: Plan, answers: Answers, queries: IntArray, *, totals: IntArray | None = None
 ) -> Selection:
-    """A student fitted on what was released: the one that was named, or the best of several on the released answers.
+    """Fit the named student, or the best of several candidates, on what was released.
 
-    totals: as of `released_counts`.
+    totals: as in `released_counts`.
     """
     if plan.target == "quantity":
         return fit_quantity(learning, released_counts(learning, plan, answers, queries))
@@ -81,11 +81,11 @@ def fit_student(
         one_vote = np.eye(plan.classes)[answers.taught[answered]]
         released = Released(queries=queries[answered], counts=one_vote)
     selection = selected(learning, released, classes=plan.classes)
-    return replace(selection, compare_with_default=partial(behind_default, learning, released, selection))
+    return replace(selection, compare_with_default=partial(compare_with_default, learning, released, selection))
 
 
 def _additive(learning: Learning, plan: Plan, answers: Answers, queries: IntArray, features: CellFeatures) -> Selection:
-    """The additive model of a run without public rows."""
+    """Fit the additive model of a run without public rows."""
     assert answers.counts is not None
     pairs, noise, moments = pair_map(plan, features.domain), plan.mechanism.moment_noise, None
     if answers.moments is not None and noise is not None and pairs is not None:
@@ -99,10 +99,10 @@ def _additive(learning: Learning, plan: Plan, answers: Answers, queries: IntArra
         agreement={},
         how="the student of runs without public rows",
     )
-    # Its probabilities agree with the released sizes of the classes already.
+    # Its probabilities already agree with the released class sizes.
     weights = 1 / class_shares(released) if learning.objective == BALANCED else None
     ordered = learning.objective == ORDERED
     if weights is None and not ordered:
         return selection
-    other = CalibratedStudent(selection.student, 1.0, np.zeros(plan.classes), weights, ordered=ordered)
-    return replace(selection, student=other)
+    calibrated = CalibratedStudent(selection.student, 1.0, np.zeros(plan.classes), weights, ordered=ordered)
+    return replace(selection, student=calibrated)

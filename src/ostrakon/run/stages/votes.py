@@ -39,9 +39,9 @@ from ostrakon.votes import BoundedVotes, IntArray, LabelVotes, Moments, SplitVot
 
 
 def queries_of(view: View, queries: int, *, strategy: str, seed: int) -> IntArray:
-    """The public rows to ask about, in the order they are asked; chosen on public data alone.
+    """Return the queries, positions of public rows in order, chosen on public data alone.
 
-    Of a run without public rows, the cells of all columns.
+    In a run without public rows, the cells of all columns.
     """
     if isinstance(view.fitted, CellFeatures):
         return np.arange(queries)
@@ -62,7 +62,7 @@ def collect(
     folder: Path | StoredFolder | None = None,
     engine: str = LOCAL,
 ) -> tuple[Votes, Any]:
-    """(the votes on the chosen public rows, the teachers that cast them). Both private.
+    """Return (the votes on the chosen public rows, their teachers). Both private.
 
     options.smooth: each teacher's predictions are first smoothed over the neighbour graph of the public rows: a
     function of that teacher and of public data, so the guarantee is the same. store, folder: where teachers and shards
@@ -72,13 +72,13 @@ def collect(
     if plan.per_record:
         refuse_teacher_options(teacher=options.teacher, smooth=options.smooth)
         if isinstance(view.fitted, CellFeatures):
-            return _collect_cells(plan, private, view.fitted.domain, seed=options.seed, folder=folder), None
+            return _cell_votes(plan, private, view.fitted.domain, seed=options.seed, folder=folder), None
         if isinstance(folder, StoredFolder) and engine_in_use() is None:
-            # Shards of users, and features, are read here alone.
+            # Only this process reads shards of users and features.
             folder = folder.scratch
         transform = transform_of(view, folder.with_name("features") if isinstance(folder, Path) else None)
-        asked = view.public[queries]
-        setting: Any = {
+        query_features = view.public[queries]
+        settings: Any = {
             "classes": plan.classes,
             "units": plan.teachers,
             "max_contributions": plan.mechanism.contribution_bound,
@@ -86,8 +86,12 @@ def collect(
             "weights": [level.weight for level in plan.levels],
             "progress": progress,
         }
-        return collect_per_record(rows_of(private, transform, seed=options.seed, folder=folder), asked, **setting), None
-    teachers = trained(plan, private, view, options, progress=progress, store=store, folder=folder, engine=engine)
+        return collect_per_record(
+            rows_of(private, transform, seed=options.seed, folder=folder), query_features, **settings
+        ), None
+    teachers = train_teachers(
+        plan, private, view, options, progress=progress, store=store, folder=folder, engine=engine
+    )
     if plan.labels is not None:
         return label_votes(teachers.predict(view.public[queries], progress=progress), plan.labels), teachers
     return votes_on(teachers, view, queries, classes=plan.classes, smooth=options.smooth, progress=progress), teachers
@@ -96,31 +100,31 @@ def collect(
 def rows_of(
     private: PrivateData, transform: Callable[[Any], Any], *, seed: int, folder: Path | StoredFolder | None
 ) -> Iterable[Block] | Parts:
-    """The private rows with whose they are, read here, or by the workers of the engine in use. Arguments: of a run."""
+    """Return private rows by unit, read here, or by the workers of the engine in use."""
     if folder is not None and isinstance(private, PrivateTable) and engine_in_use() is not None:
-        near = folder.folder if isinstance(folder, StoredFolder) else folder
-        return Parts(parts=private.parts_by_unit(seed=seed, folder=folder), transform=transform, folder=near)
-    here: Any = folder.scratch if isinstance(folder, StoredFolder) else folder
-    return private.by_unit(seed=seed, transform=transform, folder=here)
+        parts_folder = folder.folder if isinstance(folder, StoredFolder) else folder
+        return Parts(parts=private.parts_by_unit(seed=seed, folder=folder), transform=transform, folder=parts_folder)
+    local_folder: Any = folder.scratch if isinstance(folder, StoredFolder) else folder
+    return private.by_unit(seed=seed, transform=transform, folder=local_folder)
 
 
-def _collect_cells(plan: Plan, private: PrivateData, domain: Domain, *, seed: int, folder: Any) -> BoundedVotes:
-    near: Any = folder.scratch if isinstance(folder, StoredFolder) else folder
-    blocks = private.by_unit(seed=seed, transform=domain.codes, folder=near)
+def _cell_votes(plan: Plan, private: PrivateData, domain: Domain, *, seed: int, folder: Any) -> BoundedVotes:
+    local_folder: Any = folder.scratch if isinstance(folder, StoredFolder) else folder
+    blocks = private.by_unit(seed=seed, transform=domain.codes, folder=local_folder)
     return collect_cells(
         blocks, sizes=domain.sizes, classes=plan.classes, units=plan.teachers, pairs=pair_map(plan, domain)
     )
 
 
 def pair_map(plan: Plan, domain: Domain) -> PairMap | None:
-    """Which pairs of columns a run without public rows counts; None for none."""
+    """Return the pairs of columns that a run without public rows counts; None for none."""
     if plan.mechanism.moment_noise is None:
         return None
     return PairMap(sizes=domain.sizes, pairs=domain.pairs, classes=plan.classes)
 
 
-def refuse_unspread(engine: str, private: PrivateData, *, described: bool) -> None:
-    """Refuse an engine that would be sent private rows, or has no work. Errors: `InvalidInput`.
+def require_engine_fits(engine: str, private: PrivateData, *, described: bool) -> None:
+    """Refuse an engine that would receive private rows, or no work. Errors: `InvalidInput`.
 
     described: whether the columns are described instead of public rows.
     """
@@ -137,21 +141,21 @@ def refuse_unspread(engine: str, private: PrivateData, *, described: bool) -> No
 
 
 def sees_rows(plan: Plan, private: PrivateData) -> str | None:
-    """The engine in use, if its workers read private rows: those of trained teachers, or of a table on the disk."""
+    """Return the engine in use if its workers read private rows: of trained teachers, or of a table on the disk."""
     return engine_in_use() if not plan.per_record or isinstance(private, PrivateTable) else None
 
 
 def known_totals(private: PrivateData, view: View, queries: IntArray) -> IntArray | None:
-    """How many records speak on each query, (queries,), where that is public; else None.
+    """Return the number of votes on each query, (queries,), if it is public; else None.
 
-    If only labels are protected and every record speaks once, on the query nearest to it: features say where.
+    It is if only labels are protected and every record votes once, on the nearest query: features are then public.
     """
     if private.protects != "labels" or private.unit != "record":
         return None
     return np.bincount(nearest(view.public, view.public[queries]), minlength=len(queries))
 
 
-def trained(
+def train_teachers(
     plan: Plan,
     private: PrivateData,
     view: View,
@@ -162,12 +166,12 @@ def trained(
     folder: Path | StoredFolder | None = None,
     engine: str = LOCAL,
 ) -> Any:
-    """The plan's teachers, each trained on its shard, or read from the store. Private. Arguments as of `collect`."""
+    """Return the plan's teachers, trained on shards or read from the store. Private. Arguments as in `collect`."""
     default = default_teacher(view.name if plan.labels is None else "table")
     choice = default if is_auto(options.teacher) else options.teacher
-    # Features are private: not left in folders of a worker's own.
-    near = folder.with_name("features") if isinstance(folder, Path) else None
-    transform = transform_of(view, near)
+    # Features are private, so workers do not store them in their own folders.
+    features_folder = folder.with_name("features") if isinstance(folder, Path) else None
+    transform = transform_of(view, features_folder)
     where: Any = {"seed": options.seed, "transform": transform, "folder": folder}
     estimator = make_teacher(choice, public=view.public)
     if plan.labels is not None:
@@ -193,7 +197,7 @@ def trained(
 
 
 def votes_on(teachers: Any, view: View, queries: IntArray, *, classes: int, smooth: bool, progress: bool) -> Votes:
-    """What trained teachers vote on the chosen public rows. Private."""
+    """Return the votes of trained teachers on the chosen public rows. Private."""
     if not smooth:
         return Votes.from_predictions(teachers.predict(view.public[queries], progress=progress), classes=classes)
     graph = build_graph(view.public)
@@ -202,7 +206,7 @@ def votes_on(teachers: Any, view: View, queries: IntArray, *, classes: int, smoo
 
 
 def label_votes(predictions: IntArray, labels: int) -> Votes:
-    """Votes against and for every label of every row, row after row. Private.
+    """Return votes against and for every label of every row, row after row. Private.
 
     predictions: sets of labels as numbers, (rows, teachers).
     """
@@ -213,15 +217,15 @@ def label_votes(predictions: IntArray, labels: int) -> Votes:
 
 
 def moment_map(plan: Plan, view: View, queries: IntArray) -> MomentMap | SumMap | LabelMap | None:
-    """Which sums of features a plan's mechanism releases, from the features of the public rows; None where it has none.
+    """Return the map from features to the sums that a plan's mechanism releases; None if it releases none.
 
-    By class, as many directions as are worth their noise, which is public; of embeddings and many classes, nearness to
-    the queries, too. Few classes are centred, unless records have levels of consent.
+    Sums by class have as many directions as exceed their noise, a public number; with embeddings and many classes also
+    nearness to the queries. Few classes are centred, unless records have levels of consent.
     """
     noise = plan.mechanism.moment_noise
     if isinstance(plan.mechanism, LabelsGNMax):
-        of_rows = SumMap.of(view.public)
-        return LabelMap(directions_of=of_rows, labels=plan.classes, max_labels=plan.mechanism.max_labels)
+        sum_map = SumMap.of(view.public)
+        return LabelMap(directions_of=sum_map, labels=plan.classes, max_labels=plan.mechanism.max_labels)
     if isinstance(plan.mechanism, QuantityGNMax):
         return SumMap.of(view.public)
     if noise is None:
@@ -236,13 +240,13 @@ def moment_map(plan: Plan, view: View, queries: IntArray) -> MomentMap | SumMap 
 
 
 def table_of(votes: Votes) -> IntArray:
-    """What a run keeps of votes: their counts, and below them the sums of features, where there are any."""
+    """Return the stored form of votes: their counts and, below them, the sums of features, if there are any."""
     moments = votes.moments if isinstance(votes, BoundedVotes) else None
     return votes.counts if moments is None else np.concatenate([votes.counts, moments.counts])
 
 
 def votes_from(plan: Plan, table: ArrayLike) -> Votes:
-    """The votes of a run from the table that it has kept (`table_of`)."""
+    """Return the votes of a run from their stored form (`table_of`)."""
     bound, rows = plan.mechanism.contribution_bound, np.asarray(table)
     if bound is None:
         return Votes(rows)
@@ -254,41 +258,41 @@ def votes_from(plan: Plan, table: ArrayLike) -> Votes:
     return votes
 
 
-_AT_A_TIME = 512
+_BLOCK_ROWS = 512
 _FEATURES = "features"
 
 
 def transform_of(view: View, folder: Path | None) -> Callable[[Any], Any]:
-    """`view`'s features of private rows; where a frozen encoder makes them, they are kept in `folder` (None: nowhere).
+    """Return the transform of private rows to features; a frozen encoder's are cached in `folder` (None: nowhere).
 
-    Guarantee: as `Representation.transform`; what is read back is what was written, or it is made again.
+    Guarantee: as `Representation.transform`; a damaged cache file is computed again.
     """
     encoder = view.representation.encoder
     if folder is None or encoder is None or not encoder.frozen:
         return view.representation.transform
-    return Kept(transform=view.representation.transform, folder=folder, seen=fingerprint_of(view.public))
+    return CachedTransform(transform=view.representation.transform, folder=folder, seen=fingerprint_of(view.public))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
-    """A function of rows whose answers are kept, some hundred rows a file, under a checksum of the rows.
+class CachedTransform:
+    """A function of rows whose results are cached in files of some hundred rows, by a checksum of the rows.
 
-    transform: the function. folder: private. seen: tells it from others, whose answers are not taken for its own.
+    transform: the function. folder: private. view_digest: identifies the function.
     """
 
     transform: Callable[[Any], Any]
     folder: Path
-    seen: str
+    view_digest: str
 
     def __call__(self, X: Any) -> Any:
-        """`transform` of X."""
+        """Return `transform(X)`."""
         rows = row_count(X)
-        places = (np.arange(at, min(at + _AT_A_TIME, rows)) for at in range(0, rows, _AT_A_TIME))
-        features = [self._some(take_rows(X, here)) for here in places]
+        blocks = (np.arange(at, min(at + _BLOCK_ROWS, rows)) for at in range(0, rows, _BLOCK_ROWS))
+        features = [self._block(take_rows(X, rows_of_block)) for rows_of_block in blocks]
         return np.concatenate(features) if features else self.transform(X)
 
-    def _some(self, X: Any) -> Any:
-        belongs = {"rows": fingerprint_of(X), "features": self.seen}
+    def _block(self, X: Any) -> Any:
+        belongs = {"rows": fingerprint_of(X), "features": self.view_digest}
         path = private_folder(self.folder) / f"{digest_of_json(belongs)}.npy"
         stored = find_checksummed(path, what=_FEATURES)
         if stored is not None and stored.belongs == belongs:
