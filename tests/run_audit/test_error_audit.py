@@ -77,7 +77,7 @@ def test_a_price_that_is_too_small_is_certified_above_the_claim(tmp_path, monkey
     """Planted: a record adds six votes to the counts of errors where the noise is for one."""
     import ostrakon.teachers.errors as errors
 
-    said = errors.errors_said
-    monkeypatch.setattr(errors, "errors_said", lambda *given, **more: 6 * said(*given, **more))
+    said = errors.error_steps
+    monkeypatch.setattr(errors, "error_steps", lambda *given, **more: 6 * said(*given, **more))
     found = audited(tmp_path)
     assert found.certified[OF_ERRORS] > found.claimed

@@ -8,7 +8,7 @@ from scipy import stats
 
 import ostrakon.students.prediction_intervals as intervals
 from ostrakon.students.prediction_intervals import edges_of, half_widths_of
-from ostrakon.teachers.errors import ErrorsAsked, errors_said
+from ostrakon.teachers.errors import ErrorRule, error_steps
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
 
@@ -105,7 +105,7 @@ ROWS = [[0.0], [0.004], [0.3], [1.0]]
 
 def said(rows, quantities, edges):
     block = np.zeros(len(rows), int), np.array(rows), np.array(quantities)
-    return ErrorsAsked(edges=edges).contributions_of(block).counts.ravel() / STEPS
+    return ErrorRule(edges=edges).contributions_of(block).counts.ravel() / STEPS
 
 
 def test_one_record_or_user_moves_two_counts_by_one_at_most():
@@ -119,7 +119,7 @@ def test_one_record_or_user_moves_two_counts_by_one_at_most():
 
 
 def test_users_split_one_vote_and_what_is_left_is_their_largest_error():
-    whole = errors_said(np.array([3, 1, 1, 1, 0, 2]), np.array([2, 0, 0, 1, 4, 4]), 4, bins_in_all=5).ravel()
+    whole = error_steps(np.array([3, 1, 1, 1, 0, 2]), np.array([2, 0, 0, 1, 4, 4]), 4, n_bins=5).ravel()
     assert whole.tolist() == [682, STEPS - 682, STEPS, 0, 2 * STEPS]
 
 

@@ -29,7 +29,7 @@ from ostrakon.run_audit.rebuilt import rebuilt_differs
 from ostrakon.run_audit.released_tables import RunNoise, release_breaks
 from ostrakon.run_audit.repeated import COUNTS, RepeatedErrors, repeat
 from ostrakon.students.prediction_intervals import edges_of
-from ostrakon.teachers.errors import ErrorsAsked
+from ostrakon.teachers.errors import ErrorRule
 from ostrakon.validation import InvalidInput, fraction
 from ostrakon.votes import BoundedVotes, IntArray, Moments
 
@@ -147,7 +147,7 @@ def _errors(
     seen = task.X_public if transform is None else view.public
     estimates = Estimates.of(released.student, transform, seen=seen)
     without = collect_errors(plan, task.private, estimates, options, folder=folder)
-    asked, said = ErrorsAsked(edges=edges_of(plan.teachers, noise)), estimates(planted.X)
+    asked, said = ErrorRule(edges=edges_of(plan.teachers, noise)), estimates(planted.X)
     of_canaries = asked.contributions_of((np.arange(len(said)), said, planted.y)).counts
     far = said[[int(np.abs(said - 0.5).argmax())]]
     canary = np.stack(

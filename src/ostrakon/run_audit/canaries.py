@@ -16,7 +16,7 @@ from ostrakon.mechanisms.base import FloatArray, Relation
 from ostrakon.run.inputs.private_data import PrivateData, Transform
 from ostrakon.run.stages.features import View
 from ostrakon.statements.statement import Protects, Unit
-from ostrakon.teachers.per_record import Block, moments_said, nearest
+from ostrakon.teachers.per_record import Block, class_sums, nearest
 from ostrakon.teachers.shards import Shards
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, BoundedVotes, IntArray, Moments
@@ -69,7 +69,7 @@ class Canaries:
             elif isinstance(sums, SumMap):
                 moments += sums.table(quantity_steps(steps, at_ends(self.labels)).sum(axis=0))
             else:
-                moments += moments_said(
+                moments += class_sums(
                     np.arange(len(steps)), steps, self.labels, classes=without.classes, centred=sums.classes is not None
                 )
             votes.moments = Moments(moments, teachers=without.teachers)

@@ -21,26 +21,26 @@ from ostrakon.votes import IntArray
 
 Transform = Callable[[Any], Any]
 Block = tuple[Any, Any, Any]
-"""(owner of every row, features, classes, or steps of a quantity, or labels), with all rows of every owner in it. With
-levels of consent, the class and the level of a row are side by side, (rows, 2)."""
+"""(owner of every row, features, targets): all rows of some owners. Targets are classes, steps of a quantity, or
+labels; with levels of consent, class and level, (rows, 2)."""
 
-FEWEST, MOST, _CELLS = 1536, 49_152, 2**20
-"""Minimum and maximum number of rows of a block, and of its features: large blocks are faster."""
-_QUICK = 0.25
+FEWEST, MOST, _NUMBERS = 1536, 49_152, 2**20
+"""Smallest and largest number of rows of a block, and largest number of its features: large blocks are faster."""
+_FAST = 0.25
 """Seconds: after a faster block, the next one is twice as large; slower blocks stay small, so that progress shows."""
 
 
 def blocks_of_records(task: TableTask, transform: Transform) -> Iterator[Block]:
-    """Every record of the private table as a unit, in the order of the table; nothing is written.
+    """Yield every record of the private table as a unit, in the order of the table, without writing files.
 
     Guarantee: the block of a row, and the other rows in it, do not change its features if `transform` treats every row
     independently, to the last bit.
     """
     columns = [*task.columns.kept, task.target, *task.extra]
-    grown = _Grown(transform)
+    growing = _GrowingBlocks(transform)
     for rows in stream(task.private, columns, labels=task.target, rows=MOST):
         labels = label_numbers(rows.column(task.target), task.read_by or task.classes)
-        yield from grown.blocks(typed_cells(rows, task.columns), _with_levels(labels, rows, task.consent))
+        yield from growing.blocks(typed_cells(rows, task.columns), _with_levels(labels, rows, task.consent))
     task.private.require_unchanged()
 
 
@@ -48,7 +48,7 @@ def blocks_of_records(task: TableTask, transform: Transform) -> Iterator[Block]:
 class UnitPart:
     """Some records, or all rows of some users, as paths: cheap to send to a worker, which reads them. Private.
 
-    shards: made by `TableTask.partition` made with its users. by: the column of users; None: every row is a unit.
+    shards: from `TableTask.partition` with its users. by: the column of users; None: every row is a unit.
     """
 
     shards: ShardPart
@@ -59,29 +59,29 @@ class UnitPart:
     consent: Consent | None = None
 
     def blocks(self, transform: Transform) -> Iterator[Block]:
-        """The rows in blocks; a shard per block for users. Guarantee: as of `blocks_of_records`."""
-        grown = _Grown(transform)
+        """Yield the rows in blocks; for users a shard in each. Guarantee: as in `blocks_of_records`."""
+        growing = _GrowingBlocks(transform)
         for rows in self.shards.tables():
             if self.by is not None:
                 owners = owner_numbers(rows.column(self.by))
                 yield owners, transform(typed_cells(rows, self.columns)), self._labels(rows)
                 continue
             for at in range(0, rows.num_rows, MOST):
-                some = rows.slice(at, MOST)
-                yield from grown.blocks(typed_cells(some, self.columns), self._labels(some))
+                block = rows.slice(at, MOST)
+                yield from growing.blocks(typed_cells(block, self.columns), self._labels(block))
 
     def _labels(self, rows: pa.Table) -> IntArray:
         return _with_levels(label_numbers(rows.column(self.target), self.classes), rows, self.consent)
 
 
 def unit_parts(folder: ShardFolder, task: TableTask) -> list[UnitPart]:
-    """One part for every file of shards that `task.partition` made with its users."""
+    """Return a part for every file of shards that `task.partition` wrote with its users."""
     filled = [shards for shards in pieces(folder.n_teachers) if folder.sizes[shards.start : shards.stop].any()]
     return [_unit_part(folder, task, shards) for shards in filled]
 
 
 def blocks_of_users(folder: ShardFolder, task: TableTask, transform: Transform) -> Iterator[Block]:
-    """One block for every shard that `task.partition` made with its users: all rows of some users."""
+    """Yield a block for every shard that `task.partition` wrote with its users: all rows of some users."""
     for index in np.flatnonzero(folder.sizes).tolist():
         yield from _unit_part(folder, task, range(index, index + 1)).blocks(transform)
 
@@ -98,21 +98,21 @@ def _unit_part(folder: ShardFolder, task: TableTask, shards: range) -> UnitPart:
 
 
 def _with_levels(labels: IntArray, rows: pa.Table, consent: Consent | None) -> IntArray:
-    """The labels, or with levels of consent both side by side."""
+    """Return the labels, or with levels of consent both, (rows, 2)."""
     if consent is None or consent.column is None:
         return labels
     return np.column_stack([labels, consent.numbers(rows.column(consent.column).to_pandas().tolist())])
 
 
 def blocks_of_array(X: Any, y: IntArray, transform: Transform) -> Iterator[Block]:
-    """Every row in memory as a unit."""
-    yield from _Grown(transform).blocks(X, y)
+    """Yield every row in memory as a unit."""
+    yield from _GrowingBlocks(transform).blocks(X, y)
     if isinstance(X, Pixels):
         X.require_unchanged()
 
 
-class _Grown:
-    """Blocks of records that grow while they are fast to transform: with a network, a block may take a minute."""
+class _GrowingBlocks:
+    """Blocks of records whose size grows while transforms are fast; a network may take a minute for a block."""
 
     def __init__(self, transform: Transform) -> None:
         self.transform, self.rows = transform, FEWEST
@@ -120,11 +120,11 @@ class _Grown:
     def blocks(self, X: Any, y: IntArray) -> Iterator[Block]:
         at, all_rows = 0, row_count(X)
         while at < all_rows:
-            here = np.arange(at, min(at + self.rows, all_rows))
+            positions = np.arange(at, min(at + self.rows, all_rows))
             started = time.perf_counter()
-            features = self.transform(take_rows(X, here))
-            if len(here) == self.rows and time.perf_counter() - started < _QUICK:
-                most = _CELLS // max(1, int(np.prod(np.shape(features)[1:])))
+            features = self.transform(take_rows(X, positions))
+            if len(positions) == self.rows and time.perf_counter() - started < _FAST:
+                most = _NUMBERS // max(1, int(np.prod(np.shape(features)[1:])))
                 self.rows = max(FEWEST, min(2 * self.rows, MOST, most))
-            yield np.arange(len(here)), features, y[here]
-            at += len(here)
+            yield np.arange(len(positions)), features, y[positions]
+            at += len(positions)

@@ -1,4 +1,4 @@
-"""Per-record votes on cells of columns: each record says its class in one cell of each column."""
+"""Per-record votes on cells of columns: each record votes for its class in one cell of each column."""
 
 from collections.abc import Iterable, Sequence
 
@@ -18,14 +18,14 @@ def collect_cells(
     Parameters
     ----------
     blocks : iterable of Block
-        Private rows as cells, (rows, columns), with their owners and classes; nobody has rows in two blocks.
+        Private rows as cells, (rows, columns), with their owners and classes; no owner has rows in two blocks.
     sizes : sequence of int
         Number of cells of each column.
     classes : int
     units : int
         Number of records (or users).
     pairs : PairMap or None
-        Which pairs of columns are counted, as the `moments` of the votes; None counts none.
+        Pairs of columns to count, as the `moments` of the votes; None for none.
 
     Returns
     -------
@@ -45,26 +45,26 @@ def collect_cells(
     """
     first = starts(sizes)
     counts = np.zeros((int(sum(sizes)), classes), np.int64)
-    together = np.zeros(0 if pairs is None else pairs.cells, np.int64)
-    seen = 0
-    for owners, rows, given in blocks:
-        codes, labels = np.asarray(rows, np.int64), np.asarray(given, np.int64)
+    pair_counts = np.zeros(0 if pairs is None else pairs.cells, np.int64)
+    voters = 0
+    for owners, rows, classes_of_rows in blocks:
+        codes, labels = np.asarray(rows, np.int64), np.asarray(classes_of_rows, np.int64)
         if codes.ndim != 2 or codes.shape[1] != len(sizes) or (codes < 0).any() or (codes >= np.asarray(sizes)).any():
             raise InvalidInput(f"blocks must be cells of {len(sizes)} columns below their sizes.")
         if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
             raise InvalidInput(f"The class numbers of the private rows must be 0 to {classes - 1}.")
-        whose = np.asarray(owners)
+        owner_of_row = np.asarray(owners)
         for column in range(len(sizes)):
-            cell, label = contributions(whose, codes[:, column], labels, classes=classes, max_contributions=1)
+            cell, label = contributions(owner_of_row, codes[:, column], labels, classes=classes, max_contributions=1)
             np.add.at(counts, (first[column] + cell, label), 1)
         if pairs is not None:
-            nothing = np.zeros_like(labels)
+            empty = np.zeros_like(labels)
             for cells in pairs.codes(codes).T:
-                cell, _ = contributions(whose, cells, nothing, classes=1, max_contributions=1)
-                together += np.bincount(cell, minlength=len(together))
-        seen += len(np.unique(whose))
-    if seen > units:
-        raise InvalidInput(f"units must be at least the number of those that voted, {seen}, got {units}.")
+                cell, _ = contributions(owner_of_row, cells, empty, classes=1, max_contributions=1)
+                pair_counts += np.bincount(cell, minlength=len(pair_counts))
+        voters += len(np.unique(owner_of_row))
+    if voters > units:
+        raise InvalidInput(f"units must be at least the number of those that voted, {voters}, got {units}.")
     votes = BoundedVotes(counts, teachers=units, max_contributions=len(sizes))
-    votes.moments = None if pairs is None else Moments(pairs.table(together), teachers=units)
+    votes.moments = None if pairs is None else Moments(pairs.table(pair_counts), teachers=units)
     return votes

@@ -12,12 +12,12 @@ from joblib.parallel import get_active_backend
 from ostrakon.validation import InvalidInput, shown
 
 LOCAL = "local"
-_HERE = ("Loky", "Threading", "Multiprocessing", "Sequential")
+_LOCAL_BACKENDS = ("Loky", "Threading", "Multiprocessing", "Sequential")
 _ADDRESS = re.compile(r"[\w.\-]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
 
 
 def check_engine(name: str, value: Any) -> str:
-    """`value` where it is `local`, `dask:ADDRESS` or `ray:ADDRESS`. Errors: `InvalidInput`.
+    """Return `value` if it is `local`, `dask:ADDRESS` or `ray:ADDRESS`. Errors: `InvalidInput`.
 
     >>> check_engine("engine", "dask:tls://scheduler:8786")
     'dask:tls://scheduler:8786'
@@ -34,9 +34,9 @@ def check_engine(name: str, value: Any) -> str:
 
 @contextlib.contextmanager
 def on_engine(engine: str) -> Generator[None]:
-    """A context in which parallel work goes to `engine`; `local` keeps the joblib backend that the caller has set.
+    """Run parallel work on `engine` inside this context; `local` keeps the joblib backend of the caller.
 
-    engine: as of `check_engine`. Dask's workers must have one thread each, because more threads change the rounding of
+    engine: as in `check_engine`. Dask's workers must have one thread each, because more threads change the rounding of
     linear algebra.
     Errors: `InvalidInput` if the package of the engine is missing, the address does not answer, or there is no worker.
     """
@@ -52,13 +52,13 @@ def on_engine(engine: str) -> Generator[None]:
 
 
 def engine_in_use() -> str | None:
-    """The name of the current joblib backend if it may use other machines, else None.
+    """Return the name of the current joblib backend if it may use other machines, else None.
 
     >>> engine_in_use() is None
     True
     """
     name = type(get_active_backend()[0]).__name__.removesuffix("Backend")
-    return None if name in _HERE else {"DaskDistributed": "Dask"}.get(name, name)
+    return None if name in _LOCAL_BACKENDS else {"DaskDistributed": "Dask"}.get(name, name)
 
 
 @contextlib.contextmanager
@@ -89,8 +89,8 @@ def require_one_thread(client: Any) -> None:
 def _ray(address: str) -> Generator[None]:
     ray = _package("ray", "ray")
     _package("ray.util.joblib", "ray").register_ray()
-    ours = not ray.is_initialized()
-    if ours:
+    started = not ray.is_initialized()
+    if started:
         try:
             ray.init(address=address, log_to_driver=False)
         except (OSError, ValueError, RuntimeError) as error:
@@ -101,7 +101,7 @@ def _ray(address: str) -> Generator[None]:
         with joblib.parallel_config("ray"):
             yield
     finally:
-        if ours:
+        if started:
             ray.shutdown()
 
 

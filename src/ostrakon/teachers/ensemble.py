@@ -17,7 +17,7 @@ from ostrakon.teachers.one_teacher import (
     Task,
     fingerprint_of,
     predict_task,
-    said_by,
+    predictions_of,
     specification,
     train_task,
 )
@@ -75,8 +75,8 @@ class Teachers:
         if self.models is not None:
             return self.models[index]
         assert self.kept is not None
-        piece, own = next((piece, own) for piece, own in enumerate(self.pieces) if index in own)
-        return self.kept[piece].models()[index - own.start]
+        piece, indices = next((piece, indices) for piece, indices in enumerate(self.pieces) if index in indices)
+        return self.kept[piece].models()[index - indices.start]
 
     def in_memory(self) -> Self:
         """The same teachers, read into memory; they predict in this process, and store no predictions."""
@@ -102,45 +102,45 @@ class Teachers:
             Indices into `classes`; -1 where a teacher abstains. With a store, the predictions of every finished piece
             are stored, and an interrupted collection continues from them.
         """
-        answers = self._asked_here(X) if self.models is not None and self.n_jobs == 1 else self._asked(X)
-        return self._together(answers, queries=_length(X), progress=progress)
+        answers = self._predict_here(X) if self.models is not None and self.n_jobs == 1 else self._predict_by_workers(X)
+        return self._collect(answers, queries=_length(X), progress=progress)
 
-    def _together(
+    def _collect(
         self, answers: Iterable[tuple[range, Any]], *, queries: int, progress: bool | Report | None
     ) -> IntArray:
-        """The predictions of all teachers, from those of some at a time."""
+        """Return the predictions of all teachers, from those of some at a time."""
         out = np.empty((queries, self.n_teachers), np.int64)
         done = 0
         with reporting(progress, label="Asking teachers", total=self.n_teachers) as report:
-            for own, values in answers:
-                out[:, own] = values.T
-                done += len(own)
+            for indices, values in answers:
+                out[:, indices] = values.T
+                done += len(indices)
                 report(done, self.n_teachers)
         return out
 
-    def piece_models(self, piece: int, own: range) -> tuple[Any, ...] | KeptPiece:
-        """The models of a piece (the teachers `own`), or the piece of the store that has them."""
+    def piece_models(self, piece: int, indices: range) -> tuple[Any, ...] | KeptPiece:
+        """Return the models of a piece (the teachers `indices`), or the piece of the store that has them."""
         if self.models is not None:
-            return self.models[own.start : own.stop]
+            return self.models[indices.start : indices.stop]
         assert self.kept is not None
         return self.kept[piece]
 
-    def _asked(self, X: Any) -> Iterator[tuple[range, Any]]:
+    def _predict_by_workers(self, X: Any) -> Iterator[tuple[range, Any]]:
         key = fingerprint_of(X) if self.kept is not None else ""
         parts = self.pieces
         shared = X if self.kept is None or engine_in_use() is None else share(X, self.kept[0].store.path)
         questions = (
-            Question(teachers=own, X=shared, queries=_length(X), models=self.piece_models(piece, own), key=key)
-            for piece, own in enumerate(parts)
+            Question(teachers=indices, X=shared, queries=_length(X), models=self.piece_models(piece, indices), key=key)
+            for piece, indices in enumerate(parts)
         )
         return spread(predict_task, questions, total=len(parts), n_jobs=self.n_jobs)
 
-    def _asked_here(self, X: Any) -> Iterator[tuple[range, Any]]:
-        # Limiting threads takes longer than a prediction of a small model, so it is done once.
+    def _predict_here(self, X: Any) -> Iterator[tuple[range, Any]]:
+        # Limiting threads takes longer than a prediction of a small model.
         with on_one_thread(api=None):
             for index, model in enumerate(self.models or ()):
-                own = range(index, index + 1)
-                yield own, said_by([model], X, own, queries=_length(X))
+                indices = range(index, index + 1)
+                yield indices, predictions_of([model], X, indices, queries=_length(X))
 
 
 def train_teachers(
@@ -244,13 +244,13 @@ def train_on_shards(
     if empty not in ("refuse", "abstain"):
         raise InvalidInput(f"empty must be 'refuse' or 'abstain', got {empty!r}.")
     require_rows(shards, empty)
-    shared = specification(estimator, classes=shards.classes, n_teachers=shards.n_teachers, seed=seed)
+    settings = specification(estimator, classes=shards.classes, n_teachers=shards.n_teachers, seed=seed)
     if store is not None:
-        store.open(shared)
+        store.open(settings)
     parts = pieces(shards.n_teachers)
     tasks = (
-        Task(piece=piece, teachers=own, estimator=estimator, part=shards.part(own), seed=seed, store=store)
-        for piece, own in enumerate(parts)
+        Task(piece=piece, teachers=indices, estimator=estimator, part=shards.part(indices), seed=seed, store=store)
+        for piece, indices in enumerate(parts)
     )
     # No memory mapping: it would write private rows into a temporary folder outside private/.
     trained = spread(train_task, tasks, total=len(parts), n_jobs=n_jobs, max_nbytes=None)
@@ -260,17 +260,17 @@ def train_on_shards(
 def received(
     trained: Iterable[tuple[range, list[Any] | KeptPiece]], shards: Shards, *, progress: bool | Report | None
 ) -> dict[str, Any]:
-    """The fields of `Teachers`, from (teachers, their models or their piece of a store) in any order."""
+    """Return the fields of `Teachers`, from (teachers, their models or their piece of a store) in any order."""
     models: dict[int, Any] = {}
     kept: dict[int, KeptPiece] = {}
     done = 0
     with reporting(progress, label="Training teachers", total=shards.n_teachers) as report:
-        for own, some in trained:
-            if isinstance(some, KeptPiece):
-                kept[some.piece] = some
+        for indices, result in trained:
+            if isinstance(result, KeptPiece):
+                kept[result.piece] = result
             else:
-                models.update(zip(own, some, strict=True))
-            done += len(own)
+                models.update(zip(indices, result, strict=True))
+            done += len(indices)
             report(done, shards.n_teachers)
     return {
         "classes": shards.classes,

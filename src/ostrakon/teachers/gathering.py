@@ -1,4 +1,4 @@
-"""What per-record teachers add to released tables, summed over blocks of private rows, here or by workers."""
+"""Sums of the contributions of per-record teachers over blocks of private rows, here or by workers."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,30 +18,30 @@ from ostrakon.votes import IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
-    """Contributions: votes, (queries, classes); sums of features, (directions, classes), or None; number of units.
+class Contributions:
+    """Votes, (queries, classes); sums of features, (directions, classes), or None; number of units.
 
-    Sums of integers, so the order in which parts are added does not matter.
+    These are integers, so the order in which parts are added does not matter.
     """
 
     counts: IntArray
     sums: IntArray | None
     units: int
 
-    def __add__(self, other: "Said") -> "Said":
+    def __add__(self, other: "Contributions") -> "Contributions":
         sums = None if self.sums is None or other.sums is None else self.sums + other.sums
-        return Said(self.counts + other.counts, sums, self.units + other.units)
+        return Contributions(self.counts + other.counts, sums, self.units + other.units)
 
 
-class Asked(Protocol):
-    """What all units are asked: public."""
+class ContributionRule(Protocol):
+    """The public rule that maps private rows to contributions."""
 
-    def nothing(self) -> Said:
-        """The contributions of no unit."""
+    def empty(self) -> Contributions:
+        """Return the contributions of no unit."""
         ...
 
-    def contributions_of(self, block: Block) -> Said:
-        """The contributions of the units of one block."""
+    def contributions_of(self, block: Block) -> Contributions:
+        """Return the contributions of the units of one block."""
         ...
 
 
@@ -50,7 +50,7 @@ class Parts:
     """Private rows that the workers of an engine read; they receive the path of a part, never rows.
 
     parts: no owner has rows in two of them. transform: from typed rows to features, independently for every row.
-    folder: from which workers read `transform` and what is asked.
+    folder: from which workers read `transform` and the rule.
     """
 
     parts: Sequence[UnitPart]
@@ -58,63 +58,65 @@ class Parts:
     folder: AnyPath
 
 
-def gathered(
-    rows: Iterable[Block] | Parts, asked: Asked, *, units: int, progress: bool | Report | None, label: str
-) -> Said:
-    """The sum over all private rows. units: their number, for the progress bar with this `label`.
+def sum_contributions(
+    rows: Iterable[Block] | Parts, rule: ContributionRule, *, units: int, progress: bool | Report | None, label: str
+) -> Contributions:
+    """Return the sum over all private rows. units: their number, for the progress bar with this `label`.
 
     A part counts once, even if the engine repeats its work. Errors: `InvalidInput` if parts are missing;
     `WorkerKilled` if the engine gives up.
     """
     if isinstance(rows, Parts):
-        return _by_workers(rows, asked, units=units, progress=progress, label=label)
-    said = asked.nothing()
+        return _by_workers(rows, rule, units=units, progress=progress, label=label)
+    total = rule.empty()
     with (
         reporting(progress, label=label, total=units) as report,
-        counted_in(lambda more, _: report(min(said.units + more, units), units)),
+        counted_in(lambda more, _: report(min(total.units + more, units), units)),
     ):
         for block in rows:
-            said += asked.contributions_of(block)
-            report(said.units, units)
-    return said
+            total += rule.contributions_of(block)
+            report(total.units, units)
+    return total
 
 
-def _by_workers(rows: Parts, asked: Asked, *, units: int, progress: bool | Report | None, label: str) -> Said:
-    said, received = asked.nothing(), set[int]()
-    shared = share((rows.transform, asked), rows.folder)
+def _by_workers(
+    rows: Parts, rule: ContributionRule, *, units: int, progress: bool | Report | None, label: str
+) -> Contributions:
+    total, received = rule.empty(), set[int]()
+    shared = share((rows.transform, rule), rows.folder)
     tasks = (joblib.delayed(_contributions_of_part)(number, part, shared) for number, part in enumerate(rows.parts))
     with reporting(progress, label=label, total=units) as report:
-        for number, some in in_parallel(tasks, n_jobs=-1, max_nbytes=None):
+        for number, contributions in in_parallel(tasks, n_jobs=-1, max_nbytes=None):
             if number not in received:
                 received.add(number)
-                said += some
-                report(said.units, units)
+                total += contributions
+                report(total.units, units)
     if len(received) != len(rows.parts):
         raise InvalidInput(
             f"The engine gave {len(received)} of {len(rows.parts)} parts; the same command asks it again."
         )
-    return said
+    return total
 
 
-def _contributions_of_part(number: int, part: UnitPart, shared: SharedValue) -> tuple[int, Said]:
-    transform, asked = shared.get()
-    said = asked.nothing()
+def _contributions_of_part(number: int, part: UnitPart, shared: SharedValue) -> tuple[int, Contributions]:
+    transform, rule = shared.get()
+    total = rule.empty()
     for block in part.blocks(transform):
-        said += asked.contributions_of(block)
-    return number, said
+        total += rule.contributions_of(block)
+    return number, total
 
 
-def numbered(owners: ArrayLike) -> tuple[IntArray, int]:
-    """(owners as numbers from 0 without gaps, (rows,), their number)."""
-    given = np.asarray(owners)
-    if len(given) and given.dtype.kind in "iu" and given[0] == 0 and (np.diff(given) == 1).all():
-        return given, len(given)
-    different, whose = np.unique(given, return_inverse=True)
-    return whose, len(different)
+def renumbered(owners: ArrayLike) -> tuple[IntArray, int]:
+    """Return (owners as numbers from 0 without gaps, (rows,), their number)."""
+    ids = np.asarray(owners)
+    if len(ids) and ids.dtype.kind in "iu" and ids[0] == 0 and (np.diff(ids) == 1).all():
+        return ids, len(ids)
+    unique, number = np.unique(ids, return_inverse=True)
+    return number, len(unique)
 
 
-def distinct(*columns: IntArray) -> tuple[IntArray, IntArray]:
-    """(the distinct rows of some columns of numbers from 0, in order; how often each occurs)."""
+def distinct_rows(*columns: IntArray) -> tuple[IntArray, IntArray]:
+    """Return (the distinct rows of some columns of numbers from 0, in order; their frequencies)."""
     shape = tuple(int(column.max(initial=0)) + 1 for column in columns)
-    keys, often = np.unique(np.ravel_multi_index(columns, shape), return_counts=True)
-    return np.stack(np.unravel_index(keys, shape), axis=1), often
+    keys, repeats = np.unique(np.ravel_multi_index(columns, shape), return_counts=True)
+    return np.stack(np.unravel_index(keys, shape), axis=1), repeats

@@ -1,4 +1,4 @@
-"""The linear algebra of heads: every teacher is solved, and evaluated, alone, in arrays of its own shape.
+"""The linear algebra of heads: every teacher is solved and evaluated separately, in arrays of its own shape.
 
 The rounding of linear algebra depends on the shape of an array, on the position of a row in it, on its memory address
 and on the number of threads. So no array has rows of two teachers, every array in a product starts at a cache line, and
@@ -47,7 +47,7 @@ class Queries:
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """One teacher: its numbers of rows and features, the classes that its rows have, and the learned arrays."""
+    """One teacher: numbers of rows and features, the classes of its rows, and the learned arrays."""
 
     rows: int
     features: int
@@ -65,23 +65,24 @@ def solve(parameters: Any, X: ArrayLike, y: IntArray, *, classes: int) -> Head:
 
 
 def scores(parameters: Any, head: Head, queries: Queries) -> FloatArray:
-    """Scores on the public grid, (queries, classes); -inf for classes without rows of the teacher, and for NaN."""
+    """Return scores on the public grid, (queries, classes); -inf for NaN, and for classes without rows of the
+    teacher."""
     out = np.empty((len(queries), len(head.has_class)))
-    ask = _kind(parameters.kind)[1]
+    score_block = _kind(parameters.kind)[1]
     # The size of a block of queries depends on the rows of this teacher alone.
     block = max(_LINE, _BLOCK // max(head.rows, len(head.has_class)))
     with np.errstate(all="ignore"):
         for start in range(0, len(queries), block):
             some = queries.lifted[start : start + block]
-            out[start : start + block] = ask(parameters, head, some, queries.unit)
+            out[start : start + block] = score_block(parameters, head, some, queries.unit)
         out = np.rint(out / GRID) * GRID
     out[np.isnan(out)] = -np.inf
     out[:, ~head.has_class] = -np.inf
     return out
 
 
-def answers(parameters: Any, head: Head, queries: Queries) -> IntArray:
-    """The class with the largest score, the lowest one in a tie; -1 for a teacher without rows."""
+def predictions(parameters: Any, head: Head, queries: Queries) -> IntArray:
+    """Return the class with the largest score, the lowest one in a tie; -1 for a teacher without rows."""
     if not head.rows:
         return np.full(len(queries), -1, np.int64)
     best = scores(parameters, head, queries).argmax(axis=1)
@@ -95,13 +96,13 @@ def require_kind(kind: str) -> None:
 
 
 def _kind(kind: str) -> tuple[Callable[..., Learned], Callable[..., FloatArray]]:
-    """(learn, ask) of a kind of head."""
+    """Return the functions that learn and score a kind of head."""
     kinds: dict[str, Any] = {
-        "kernel-ridge": (_learn_kernel_ridge, _ask_kernel_ridge),
-        "ridge": (_learn_ridge, _ask_linear),
-        "logistic": (_learn_logistic, _ask_linear),
-        "nearest-neighbours": (_learn_neighbours, _ask_neighbours),
-        "nearest-centroid": (_learn_centroid, _ask_centroid),
+        "kernel-ridge": (_learn_kernel_ridge, _score_kernel_ridge),
+        "ridge": (_learn_ridge, _score_linear),
+        "logistic": (_learn_logistic, _score_linear),
+        "nearest-neighbours": (_learn_neighbours, _score_neighbours),
+        "nearest-centroid": (_learn_centroid, _score_centroid),
     }
     if kind not in kinds:
         raise InvalidInput(f"kind must be one of {', '.join(kinds)}, got {kind!r}.")
@@ -111,11 +112,11 @@ def _kind(kind: str) -> tuple[Callable[..., Learned], Callable[..., FloatArray]]
 def _learn_kernel_ridge(parameters: Any, X: FloatArray, y: IntArray, classes: int) -> Learned:
     gram = _kernel(_lifted(X), X, parameters.width)
     gram[np.diag_indices(len(gram))] = 1 + parameters.penalty
-    # The features were in single precision, and are stored so.
-    return {"X": X.astype(np.float32), "alpha": _solved(gram, _one_hot(y, classes))}
+    # The features were given in single precision.
+    return {"X": X.astype(np.float32), "alpha": _solve_system(gram, _one_hot(y, classes))}
 
 
-def _ask_kernel_ridge(parameters: Any, head: Head, some: FloatArray, unit: float) -> FloatArray:
+def _score_kernel_ridge(parameters: Any, head: Head, some: FloatArray, unit: float) -> FloatArray:
     near = _kernel(some, _aligned(head.learned["X"]), parameters.width)
     return _product(near, head.learned["alpha"])
 
@@ -123,14 +124,14 @@ def _ask_kernel_ridge(parameters: Any, head: Head, some: FloatArray, unit: float
 def _kernel(some: FloatArray, X: FloatArray, width: float) -> FloatArray:
     """exp(-|q - x|^2 / width) of lifted q and of x, (queries, rows)."""
     features = X.shape[1]
-    own = _zeros(len(X), some.shape[1])
-    own[:, :features] = X * (2 / width)
-    own[:, features] = -np.square(X).sum(axis=1) / width
-    own[:, features + 1] = 1 / width
-    near = _product(some, own.T)
+    rows = _zeros(len(X), some.shape[1])
+    rows[:, :features] = X * (2 / width)
+    rows[:, features] = -np.square(X).sum(axis=1) / width
+    rows[:, features + 1] = 1 / width
+    exponents = _product(some, rows.T)
     # Rounding can make the distance of large, close rows negative.
-    np.minimum(near, 0, out=near)
-    return np.exp(near, out=near)
+    np.minimum(exponents, 0, out=exponents)
+    return np.exp(exponents, out=exponents)
 
 
 def _learn_ridge(parameters: Any, X: FloatArray, y: IntArray, classes: int) -> Learned:
@@ -139,25 +140,29 @@ def _learn_ridge(parameters: Any, X: FloatArray, y: IntArray, classes: int) -> L
     mean, shares = X.mean(axis=0), targets.mean(axis=0)
     centred, gaps = _aligned(X - mean), _aligned(targets - shares)
     if len(X) <= X.shape[1]:
-        weights = _product(centred.T, _solved(_ridged(_product(centred, centred.T), parameters.penalty), gaps))
+        weights = _product(
+            centred.T, _solve_system(_with_ridge(_product(centred, centred.T), parameters.penalty), gaps)
+        )
     else:
-        weights = _solved(_ridged(_product(centred.T, centred), parameters.penalty), _product(centred.T, gaps))
+        weights = _solve_system(
+            _with_ridge(_product(centred.T, centred), parameters.penalty), _product(centred.T, gaps)
+        )
     return _linear(weights, shares - _product(_aligned(mean[None]), weights)[0])
 
 
 def _learn_logistic(parameters: Any, X: FloatArray, y: IntArray, classes: int) -> Learned:
     """Each class against the rest by Newton's method; two classes need one problem. The offset is not penalised."""
-    beside = _zeros(len(X), X.shape[1] + 1)
-    beside[:, :-1], beside[:, -1] = X, 1
+    extended = _zeros(len(X), X.shape[1] + 1)
+    extended[:, :-1], extended[:, -1] = X, 1
     problems = [1] if classes == 2 else list(range(classes))
-    weights = [_newton(beside, (y == k).astype(np.float64), parameters.penalty) for k in problems]
+    weights = [_newton(extended, (y == k).astype(np.float64), parameters.penalty) for k in problems]
     if classes == 2:
         weights = [-weights[0], weights[0]]
     stacked = np.stack(weights, axis=1)
     return _linear(stacked[:-1], stacked[-1])
 
 
-def _newton(X: FloatArray, wanted: FloatArray, penalty: float) -> FloatArray:
+def _newton(X: FloatArray, targets: FloatArray, penalty: float) -> FloatArray:
     """Weights (features + 1,) of a ridge-penalised logistic regression.
 
     Without a penalty, the offset of a class with no rows, or with all rows, would be infinite: a thousandth of the
@@ -169,25 +174,25 @@ def _newton(X: FloatArray, wanted: FloatArray, penalty: float) -> FloatArray:
 
     def loss(w: FloatArray) -> float:
         z = _times(X, w)
-        return float((np.logaddexp(0, z) - wanted * z).sum() + 0.5 * (ridge * w**2).sum())
+        return float((np.logaddexp(0, z) - targets * z).sum() + 0.5 * (ridge * w**2).sum())
 
-    before = loss(w)
+    current = loss(w)
     for _ in range(_NEWTON_STEPS):
         p = expit(_times(X, w))
-        gradient = _times(X.T, p - wanted) + ridge * w
+        gradient = _times(X.T, p - targets) + ridge * w
         if not np.abs(gradient).max() >= 1e-6:
             break
         hessian = _product(X.T, _aligned(X * (p * (1 - p))[:, None]))
-        step = _solved(_ridged(hessian, ridge), gradient[:, None])[:, 0]
+        step = _solve_system(_with_ridge(hessian, ridge), gradient[:, None])[:, 0]
         size = 1.0
         for _ in range(30):
-            after = loss(w - size * step)
-            if after <= before + 1e-12:
+            next_loss = loss(w - size * step)
+            if next_loss <= current + 1e-12:
                 break
             size /= 2
         else:
             break
-        w, before = w - size * step, after
+        w, current = w - size * step, next_loss
     return w
 
 
@@ -199,19 +204,19 @@ def _learn_centroid(parameters: Any, X: FloatArray, y: IntArray, classes: int) -
 
 
 def _linear(weights: FloatArray, offset: FloatArray) -> Learned:
-    """Weights (features + 2 and padding, classes) that go with lifted queries."""
+    """Return weights (features + 2 and padding, classes) for lifted queries."""
     lifted = _zeros(_width(len(weights)), weights.shape[1])
     lifted[: len(weights)], lifted[len(weights)] = weights, offset
     return {"weights": lifted}
 
 
-def _ask_linear(parameters: Any, head: Head, some: FloatArray, unit: float) -> FloatArray:
+def _score_linear(parameters: Any, head: Head, some: FloatArray, unit: float) -> FloatArray:
     return _product(some, _aligned(head.learned["weights"]))
 
 
-def _ask_centroid(parameters: Any, head: Head, some: FloatArray, unit: float) -> FloatArray:
+def _score_centroid(parameters: Any, head: Head, some: FloatArray, unit: float) -> FloatArray:
     # Differences of squared distances have the scale of the features, so the grid is relative to the queries.
-    return _ask_linear(parameters, head, some, unit) / unit
+    return _score_linear(parameters, head, some, unit) / unit
 
 
 def _learn_neighbours(parameters: Any, X: FloatArray, y: IntArray, classes: int) -> Learned:
@@ -220,7 +225,7 @@ def _learn_neighbours(parameters: Any, X: FloatArray, y: IntArray, classes: int)
     return {"X": X[order].astype(np.float32), "y": y[order]}
 
 
-def _ask_neighbours(parameters: Any, head: Head, some: FloatArray, unit: float) -> FloatArray:
+def _score_neighbours(parameters: Any, head: Head, some: FloatArray, unit: float) -> FloatArray:
     X, y = _aligned(head.learned["X"]), head.learned["y"]
     features = X.shape[1]
     own = _zeros(len(X), some.shape[1])
@@ -239,20 +244,20 @@ def _one_hot(y: IntArray, classes: int) -> FloatArray:
     return _aligned(y[:, None] == np.arange(classes))
 
 
-def _ridged(system: FloatArray, penalty: Any) -> FloatArray:
+def _with_ridge(system: FloatArray, penalty: Any) -> FloatArray:
     system[np.diag_indices(len(system))] += penalty
     return system
 
 
-def _solved(system: FloatArray, targets: FloatArray) -> FloatArray:
-    """The solution of a symmetric positive system, overwritten; by least squares if singular, 0 if that fails."""
+def _solve_system(system: FloatArray, targets: FloatArray) -> FloatArray:
+    """Solve a symmetric positive system in place; by least squares if singular, 0 if that fails."""
     diagonal = system.diagonal().copy()
     _, solution, failed = dposv(system.T, _aligned(targets.T).T, lower=0, overwrite_a=1, overwrite_b=1)
     if not failed and np.isfinite(solution).all():
         return solution
-    whole = np.triu(system, 1)
+    upper = np.triu(system, 1)
     try:
-        solution = np.linalg.lstsq(whole + whole.T + np.diag(diagonal), targets, rcond=None)[0]
+        solution = np.linalg.lstsq(upper + upper.T + np.diag(diagonal), targets, rcond=None)[0]
     except np.linalg.LinAlgError:
         solution = np.zeros(targets.shape)
     return np.where(np.isfinite(solution), solution, 0)

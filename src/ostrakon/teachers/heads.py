@@ -15,8 +15,8 @@ from threadpoolctl import threadpool_info
 from ostrakon.data.sharding import pieces
 from ostrakon.numerics.threads import on_one_thread
 from ostrakon.progress import Report, reporting
-from ostrakon.teachers.head_solvers import Head, HeadKind, Queries, answers, require_kind, solve
-from ostrakon.teachers.one_teacher import kept_or_trained
+from ostrakon.teachers.head_solvers import Head, HeadKind, Queries, predictions, require_kind, solve
+from ostrakon.teachers.one_teacher import stored_or_trained
 from ostrakon.teachers.shards import ArrayShards, Shards, require_rows
 from ostrakon.teachers.store import KeptPiece, TeacherStore
 from ostrakon.validation import InvalidInput, positive, whole
@@ -154,7 +154,7 @@ class HeadEnsemble:
         solved: list[list[Head] | KeptPiece] = []
         with (
             reporting(progress, label="Training teachers", total=shards.n_teachers) as report,
-            _one_teacher_a_thread(n_jobs) as run_all,
+            _thread_per_teacher(n_jobs) as run_all,
         ):
             for number, teachers in enumerate(parts):
                 rows = [(_features(X), y) for X, y in shards.part(teachers).load()]
@@ -216,11 +216,11 @@ class HeadTeachers:
         done = 0
         with (
             reporting(progress, label="Asking teachers", total=self.n_teachers) as report,
-            _one_teacher_a_thread(self.n_jobs) as run_all,
+            _thread_per_teacher(self.n_jobs) as run_all,
         ):
             for heads in self.pieces:
-                for said in run_all(partial(_said, self.head, queries), heads):
-                    out[:, done] = said
+                for predicted in run_all(partial(_predict_one, self.head, queries), heads):
+                    out[:, done] = predicted
                     done += 1
                 report(done, self.n_teachers)
         return out
@@ -244,23 +244,23 @@ def _solve_piece(
     store: TeacherStore | None,
     run_all: Mapper,
 ) -> list[Head] | KeptPiece:
-    """The solved heads, or their piece of the store: some kinds keep all rows, which may not fit in memory."""
+    """Return the solved heads, or their piece of the store: some kinds store all rows, too many for memory."""
 
     def solve_one(shard: tuple[FloatArray, IntArray]) -> Head:
         return solve(head, *shard, classes=classes)
 
-    return kept_or_trained(store, number, rows, lambda: list(run_all(solve_one, rows)))
+    return stored_or_trained(store, number, rows, lambda: list(run_all(solve_one, rows)))
 
 
-def _said(head: HeadEnsemble, queries: Queries, teacher: Head) -> IntArray:
+def _predict_one(head: HeadEnsemble, queries: Queries, teacher: Head) -> IntArray:
     if teacher.rows and teacher.features != queries.features:
         raise InvalidInput(f"X must have the {teacher.features} features of the private rows, got {queries.features}.")
-    return answers(head, teacher, queries)
+    return predictions(head, teacher, queries)
 
 
 @contextmanager
-def _one_teacher_a_thread(n_jobs: int | None) -> Generator[Mapper]:
-    """A map over teachers, in order, with linear algebra on one thread: more threads would change its rounding."""
+def _thread_per_teacher(n_jobs: int | None) -> Generator[Mapper]:
+    """Yield a map over teachers, in order, with linear algebra on one thread: more would change its rounding."""
     given = max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
     workers = given if n_jobs is None else joblib.effective_n_jobs(n_jobs)
     with on_one_thread(), ThreadPoolExecutor(workers) as pool:

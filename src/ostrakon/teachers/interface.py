@@ -1,4 +1,4 @@
-"""What an estimator must offer to be a teacher or a student: the methods of scikit-learn's classifiers."""
+"""The interface of teachers and students: the methods of scikit-learn's classifiers."""
 
 import inspect
 from typing import Any
@@ -9,7 +9,7 @@ from ostrakon.validation import InvalidInput
 
 
 def check_estimator_like(estimator: Any, *, name: str = "The estimator") -> Any:
-    """`estimator` itself, refused unless it has fit, predict and get_params as scikit-learn's classifiers have them."""
+    """Return `estimator`; refuse it unless it has fit, predict and get_params, as scikit-learn's classifiers have."""
     if inspect.isclass(estimator):
         raise InvalidInput(f"{name} must be an instance such as {estimator.__name__}(), got the class itself.")
     lacking = [part for part in ("fit", "predict", "get_params") if not callable(getattr(estimator, part, None))]
@@ -23,7 +23,7 @@ def check_estimator_like(estimator: Any, *, name: str = "The estimator") -> Any:
 
 
 def is_regressor(estimator: Any) -> bool:
-    """Whether scikit-learn calls an estimator a regressor; anything else is given the benefit of the doubt."""
+    """Whether scikit-learn calls an estimator a regressor; False for other objects."""
     return getattr(estimator, "__sklearn_tags__", None) is not None and base.is_regressor(estimator)
 
 

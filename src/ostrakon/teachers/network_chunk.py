@@ -1,4 +1,4 @@
-"""One chunk of network teachers: the plan they share, their training and their answers."""
+"""One chunk of network teachers: common settings, training and predictions."""
 
 import math
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ class NetworkTeacher:
 
 
 def train_chunk(plan: Chunk, indices: range, rows: list[tuple[Any, NDArray[np.int64]]]) -> list[Any]:
-    """Train the teachers of one chunk on their own (X, y) each; a teacher without rows becomes an abstainer."""
+    """Train the teachers of one chunk, each on its (X, y); a teacher without rows becomes an abstainer."""
     inputs = [
         as_inputs(X, images=len(plan.shape) == 3) if len(y) else np.zeros((1, *plan.shape), np.float32) for X, y in rows
     ]
@@ -101,18 +101,18 @@ def train_chunk(plan: Chunk, indices: range, rows: list[tuple[Any, NDArray[np.in
 
 def predict_chunk(plan: Chunk, models: list[Any], inputs: FloatArray) -> NDArray[np.int64]:
     """Class indices of every model for all inputs, shape (models, inputs); -1 for those that abstain."""
-    silent = [isinstance(model, Abstainer) for model in models]
-    if all(silent):
+    abstaining = [isinstance(model, Abstainer) for model in models]
+    if all(abstaining):
         return np.full((len(models), len(inputs)), ABSTAIN, np.int64)
     device = torch.device(plan.device)
     # An abstaining teacher keeps its position, because rounding may depend on the position.
-    chosen = [_untrained(plan) if quiet else model for model, quiet in zip(models, silent, strict=True)]
+    chosen = [_untrained(plan) if abstains else model for model, abstains in zip(models, abstaining, strict=True)]
     with repeatable(device):
         if plan.mode == "one-by-one":
-            out = np.stack([_ask_alone(plan, model, inputs, device) for model in chosen])
+            out = np.stack([_predict_alone(plan, model, inputs, device) for model in chosen])
         else:
-            out = _ask_together(plan, chosen, inputs, device)
-    out[silent] = ABSTAIN
+            out = _predict_together(plan, chosen, inputs, device)
+    out[abstaining] = ABSTAIN
     return out
 
 
@@ -208,7 +208,7 @@ class _Adam:
             mine = (gradient[index] for index in indices for gradient in gradients)
             for value, gradient in zip(own, mine, strict=True):
                 value.grad = gradient
-            optimiser.param_groups[0]["lr"] = self.rate * _falling(step, length)
+            optimiser.param_groups[0]["lr"] = self.rate * _rate_factor(step, length)
             optimiser.step()
 
 
@@ -234,13 +234,13 @@ def _train_alone(
             chosen = torch.from_numpy(own if len(own) > 1 else own.repeat(2)).to(device)
             optimiser.zero_grad(set_to_none=True)
             F.cross_entropy(network(data[chosen]), labels[chosen]).backward()
-            optimiser.param_groups[0]["lr"] = plan.learning_rate * _falling(step, len(schedule))
+            optimiser.param_groups[0]["lr"] = plan.learning_rate * _rate_factor(step, len(schedule))
             optimiser.step()
     return {name: value.cpu().numpy().copy() for name, value in network.state_dict().items()}
 
 
 @torch.inference_mode()
-def _ask_together(plan: Chunk, models: list[NetworkTeacher], inputs: FloatArray, device: Any) -> NDArray[np.int64]:
+def _predict_together(plan: Chunk, models: list[NetworkTeacher], inputs: FloatArray, device: Any) -> NDArray[np.int64]:
     weights = {
         name: torch.from_numpy(np.stack([model.weights[name] for model in models])).to(device)
         for name in models[0].weights
@@ -263,7 +263,7 @@ def _ask_together(plan: Chunk, models: list[NetworkTeacher], inputs: FloatArray,
 
 
 @torch.inference_mode()
-def _ask_alone(plan: Chunk, model: NetworkTeacher, inputs: FloatArray, device: Any) -> NDArray[np.int64]:
+def _predict_alone(plan: Chunk, model: NetworkTeacher, inputs: FloatArray, device: Any) -> NDArray[np.int64]:
     network = plan.build(0)
     network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in model.weights.items()})
     network = network.to(device).eval()
@@ -280,5 +280,5 @@ def _forward(plan: Chunk, network: nn.Module, *, training: bool, draw: torch.Gen
     return grouped(network, draw=draw if training else None)
 
 
-def _falling(step: int, steps: int) -> float:
+def _rate_factor(step: int, steps: int) -> float:
     return min((step + 1) / 10, 0.5 * (1 + math.cos(math.pi * step / steps)))

@@ -66,7 +66,7 @@ class Learned:
 
 @dataclass(frozen=True)
 class LearnedLabels:
-    """A teacher of rows that may have several labels: a model for each, whose answers are the bits of a number."""
+    """A teacher of several labels: a model for each, whose predictions are the bits of a number."""
 
     models: tuple[Any, ...]
 
@@ -76,9 +76,9 @@ class LearnedLabels:
 
 
 class ForEachLabel(ClassifierMixin, BaseEstimator):
-    """What every teacher of several labels is: a copy of a classifier for each label.
+    """The estimator of a teacher of several labels: a copy of a classifier for each label.
 
-    estimator: the classifier. labels: how many there are.
+    estimator: the classifier. labels: their number.
     """
 
     def __init__(self, estimator: Any, labels: int) -> None:
@@ -87,15 +87,15 @@ class ForEachLabel(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: NDArray[np.int64]) -> Self:
         """Learn sets of labels as numbers."""
-        self.learned_ = self.learned(X, y, index=0, seed=0)
+        self.learned_ = self.fit_all(X, y, index=0, seed=0)
         return self
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """As of `LearnedLabels`."""
+        """Return sets of labels as numbers, as `LearnedLabels`."""
         return self.learned_.predict(X)
 
-    def learned(self, X: Any, y: NDArray[np.int64], *, index: int, seed: int) -> LearnedLabels:
-        """The teacher of one shard, as of `fit_teacher`."""
+    def fit_all(self, X: Any, y: NDArray[np.int64], *, index: int, seed: int) -> LearnedLabels:
+        """Return the teacher of one shard, as `fit_teacher`."""
         columns = of_set_numbers(y, self.labels).T
         models = (fit_teacher(self.estimator, X, column, index=index, seed=seed) for column in columns)
         return LearnedLabels(tuple(models))
@@ -125,13 +125,13 @@ def train_task(task: Task) -> tuple[range, list[Any] | KeptPiece]:
                 for index, (X, y) in zip(task.teachers, shards, strict=True)
             ]
 
-    return task.teachers, kept_or_trained(task.store, task.piece, shards, train)
+    return task.teachers, stored_or_trained(task.store, task.piece, shards, train)
 
 
-def kept_or_trained(
+def stored_or_trained(
     store: TeacherStore | None, piece: int, shards: Sequence[tuple[Any, Any]], train: Callable[[], list[Any]]
 ) -> list[Any] | KeptPiece:
-    """The models of a piece: those of the store for the same rows, else trained, and stored where there is a store."""
+    """Return the models of a piece: those of the store for the same rows, else trained and stored."""
     if store is None:
         return train()
     mark = fingerprint_of(*(part for shard in shards for part in shard))
@@ -155,53 +155,54 @@ class Question:
 def predict_task(question: Question) -> tuple[range, Any]:
     """Predict the public examples with the teachers of a piece: (teachers, class indices (teachers, queries))."""
 
-    def ask(models: Sequence[Any]) -> NDArray[Any]:
+    def predict(models: Sequence[Any]) -> NDArray[Any]:
         X = question.X.get() if isinstance(question.X, SharedValue) else question.X
         with on_one_thread(api=None):
-            return said_by(models, X, question.teachers, queries=question.queries)
+            return predictions_of(models, X, question.teachers, queries=question.queries)
 
-    return question.teachers, kept_or_asked(question.models, question.key, ask)
+    return question.teachers, stored_or_predicted(question.models, question.key, predict)
 
 
-def kept_or_asked(
-    models: Sequence[Any] | KeptPiece, key: str, ask: Callable[[Sequence[Any]], NDArray[Any]]
+def stored_or_predicted(
+    models: Sequence[Any] | KeptPiece, key: str, predict: Callable[[Sequence[Any]], NDArray[Any]]
 ) -> NDArray[Any]:
-    """The predictions of a piece for the examples with this `key`: those of the store, else asked for, and stored."""
+    """Return the predictions of a piece for the examples with this `key`: from the store, else predicted and stored."""
     if not isinstance(models, KeptPiece):
-        return ask(models)
-    said = models.predictions(key)
-    if said is None:
-        said = ask(models.models())
-        models.keep_predictions(key, said)
-    return said
+        return predict(models)
+    predictions = models.predictions(key)
+    if predictions is None:
+        predictions = predict(models.models())
+        models.keep_predictions(key, predictions)
+    return predictions
 
 
-def said_by(models: Sequence[Any], X: Any, teachers: range, *, queries: int) -> NDArray[Any]:
-    """Class indices, (teachers, queries). Errors: `InvalidInput` that names a teacher with output of another shape."""
-    said = [model.predict(X) for model in models]
-    for index, values in zip(teachers, said, strict=True):
+def predictions_of(models: Sequence[Any], X: Any, teachers: range, *, queries: int) -> NDArray[Any]:
+    """Return class indices, (teachers, queries). Errors: `InvalidInput` that names a teacher with output of another
+    shape."""
+    predicted = [model.predict(X) for model in models]
+    for index, values in zip(teachers, predicted, strict=True):
         if np.shape(values) != (queries,):
             raise InvalidInput(
                 f"Teacher {index} must predict one class for each of {queries} queries, "
                 f"got an array of shape {np.shape(values)}."
             )
-    return np.stack(said)
+    return np.stack(predicted)
 
 
 def fit_teacher(estimator: Any, X: Any, y: NDArray[np.int64], *, index: int, seed: int) -> Any:
-    """A copy of `estimator` fitted on one shard, with randomness from (seed, index) alone. Callers limit threads."""
+    """Return `estimator` copied and fitted on one shard, random by (seed, index) alone. Callers limit threads."""
     known, local = np.unique(y, return_inverse=True)
     if len(known) == 0:
         return Abstainer()
     if isinstance(estimator, ForEachLabel):
-        return estimator.learned(X, y, index=index, seed=seed)
+        return estimator.fit_all(X, y, index=index, seed=seed)
     if len(known) == 1:
         return OneClass(int(known[0]))
     model = seeded(clone(estimator), seed=seed, index=index)
     with warnings.catch_warnings():
         # Some estimators warn at every fit that n_jobs has no effect.
         warnings.filterwarnings("ignore", message="'n_jobs' has no effect", category=FutureWarning)
-        # A thousand teachers would warn a thousand times that they stopped early.
+        # A thousand teachers would repeat this warning a thousand times.
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
             model.fit(X, local)

@@ -1,4 +1,4 @@
-"""Many small pieces of work on joblib's workers, which are started only if that saves time, and may be killed."""
+"""Many small pieces of work on joblib's workers, which are started only if that saves time."""
 
 import contextlib
 import functools
@@ -36,7 +36,7 @@ def workers() -> Generator[None]:
             "command goes on from there (fewer workers need less memory: --jobs, or n_jobs)."
         ) from error
     except Exception as error:
-        if not isinstance(error, _given_up()):
+        if not isinstance(error, _engine_errors()):
             raise
         raise WorkerKilled(
             "The engine gave up on work whose workers were killed again and again, most often because memory ran out, "
@@ -44,11 +44,13 @@ def workers() -> Generator[None]:
         ) from error
 
 
-def _given_up() -> tuple[type[BaseException], ...]:
-    """The exceptions of Dask and Ray after their last retry, if they are loaded."""
+def _engine_errors() -> tuple[type[BaseException], ...]:
+    """Return the exceptions of Dask and Ray after their last retry, if they are loaded."""
     dask, ray = sys.modules.get("distributed"), sys.modules.get("ray.exceptions")
-    of_dask = [] if dask is None else [dask.KilledWorker, dask.client.FutureCancelledError, dask.comm.CommClosedError]
-    return (*of_dask, *([] if ray is None else [ray.WorkerCrashedError, ray.OutOfMemoryError, ray.NodeDiedError]))
+    dask_errors = (
+        [] if dask is None else [dask.KilledWorker, dask.client.FutureCancelledError, dask.comm.CommClosedError]
+    )
+    return (*dask_errors, *([] if ray is None else [ray.WorkerCrashedError, ray.OutOfMemoryError, ray.NodeDiedError]))
 
 
 def spread(
@@ -61,36 +63,36 @@ def spread(
     seconds: float | None = None,
     prefer: str | None = None,
 ) -> Iterator[Any]:
-    """The results of `work` on every piece, in the order of completion.
+    """Yield the results of `work` on every piece, in the order of completion.
 
-    The first piece is done here and timed: workers are started only if the rest takes longer than their start. If an
+    The first piece is done here and timed: workers start only if the others take longer than their start. If an
     engine is set (see `ostrakon.teachers.engines`), all pieces go there. The results are the same in any case.
-    max_nbytes: as in joblib, None keeps data out of temporary files. seconds: what a piece takes, if that is known.
-    prefer: as in joblib, "threads" where most of the time is that of compiled loops: they start at once.
+    max_nbytes: as in joblib, None keeps data out of temporary files. seconds: the time of a piece, if known.
+    prefer: as in joblib, "threads" if most of the time is that of compiled loops.
     Raises `WorkerKilled` if a worker process is killed.
     """
-    waiting = iter(pieces)
+    queue = iter(pieces)
     if engine_in_use() is not None:
-        yield from in_parallel((joblib.delayed(work)(piece) for piece in waiting), n_jobs=n_jobs, max_nbytes=max_nbytes)
+        yield from in_parallel((joblib.delayed(work)(piece) for piece in queue), n_jobs=n_jobs, max_nbytes=max_nbytes)
         return
-    rest = None if seconds is None else seconds * total
-    if rest is None:
+    remaining = None if seconds is None else seconds * total
+    if remaining is None:
         started = time.perf_counter()
-        for piece in waiting:
+        for piece in queue:
             yield work(piece)
             break
-        rest = (time.perf_counter() - started) * (total - 1)
-    if n_jobs in (None, 1) or rest < _START_SECONDS:
-        yield from map(work, waiting)
+        remaining = (time.perf_counter() - started) * (total - 1)
+    if n_jobs in (None, 1) or remaining < _START_SECONDS:
+        yield from map(work, queue)
         return
-    how: dict[str, Any] = {"max_nbytes": max_nbytes, "prefer": prefer}
-    yield from in_parallel((joblib.delayed(work)(piece) for piece in waiting), n_jobs=n_jobs, **how)
+    options: dict[str, Any] = {"max_nbytes": max_nbytes, "prefer": prefer}
+    yield from in_parallel((joblib.delayed(work)(piece) for piece in queue), n_jobs=n_jobs, **options)
 
 
 def in_parallel(tasks: Iterable[Any], *, n_jobs: int | None, **how: Any) -> Iterator[Any]:
-    """The results of joblib's `tasks` in the order of completion.
+    """Yield the results of joblib's `tasks` in the order of completion.
 
-    how: as of `joblib.Parallel`. Raises `WorkerKilled`.
+    how: as in `joblib.Parallel`. Raises `WorkerKilled`.
     """
     with workers():
         engine = engine_in_use()
@@ -99,14 +101,14 @@ def in_parallel(tasks: Iterable[Any], *, n_jobs: int | None, **how: Any) -> Iter
         elif engine == "Dask":
             yield from _by_dask(tasks)
         else:
-            here = ((_beside, (os.getpid(), *task), {}) for task in tasks)
-            yield from joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", **how)(here)
+            wrapped = ((_run_in_worker, (os.getpid(), *task), {}) for task in tasks)
+            yield from joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", **how)(wrapped)
 
 
-def _beside(parent: int, work: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """A task in a worker that ends with its parent process; joblib's own workers remain for minutes with their data."""
+def _run_in_worker(parent: int, work: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Run a task in a worker that ends with its parent process; joblib's workers would remain for minutes."""
     _end_with(parent)
-    return work(*given, **named)
+    return work(*arguments, **keywords)
 
 
 @functools.cache
@@ -123,9 +125,9 @@ def _end_with(parent: int) -> None:
 
 
 def _by_ray(tasks: Iterable[Any]) -> Iterator[Any]:
-    """As tasks of Ray, which retries them; joblib's Ray backend retries nothing, and returns all results at the end."""
+    """Run tasks on Ray, which retries them; joblib's backend does not, and returns all results at the end."""
     ray: Any = importlib.import_module("ray")
-    remote = ray.remote(max_retries=3)(_called)
+    remote = ray.remote(max_retries=3)(_call)
     waiting = [remote.remote(*task) for task in tasks]
     while waiting:
         done, waiting = ray.wait(waiting)
@@ -133,12 +135,12 @@ def _by_ray(tasks: Iterable[Any]) -> Iterator[Any]:
 
 
 def _by_dask(tasks: Iterable[Any]) -> Iterator[Any]:
-    """As tasks of Dask, which retries them; joblib would not use a single worker."""
+    """Run tasks on Dask, which retries them; joblib would not use a single worker."""
     distributed: Any = importlib.import_module("distributed")
     backend: Any = get_active_backend()[0]
     client = backend.client
     require_one_thread(client)
-    waiting = [client.submit(_called, *task, pure=False) for task in tasks]
+    waiting = [client.submit(_call, *task, pure=False) for task in tasks]
     try:
         for done in distributed.as_completed(waiting, loop=client.loop):
             yield done.result()
@@ -147,5 +149,5 @@ def _by_dask(tasks: Iterable[Any]) -> Iterator[Any]:
         client.cancel(waiting)
 
 
-def _called(work: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    return work(*given, **named)
+def _call(work: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    return work(*arguments, **keywords)

@@ -13,7 +13,7 @@ from ostrakon.features.nearest import nearest
 from ostrakon.features.sums import SumMap, quantity_steps, rounded_product
 from ostrakon.progress import Report
 from ostrakon.teachers.blocks import Block
-from ostrakon.teachers.gathering import Parts, Said, distinct, gathered, numbered
+from ostrakon.teachers.gathering import Contributions, Parts, distinct_rows, renumbered, sum_contributions
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import STEPS, BoundedVotes, IntArray, LabelVotes, Moments, SplitVotes
 
@@ -29,7 +29,7 @@ def collect_per_record(
     weights: Sequence[int] = (),
     progress: bool | Report | None = None,
 ) -> BoundedVotes:
-    """The votes of per-record teachers on the queries nearest to their own rows, with bounded contributions.
+    """Return the votes of per-record teachers on the queries nearest to their rows, with bounded contributions.
 
     Parameters
     ----------
@@ -37,20 +37,21 @@ def collect_per_record(
         The private rows; owners (integers) identify units within a block, and no owner has rows in two blocks. Or rows
         that the workers of an engine read (`ostrakon.teachers.engines`): the votes are the same.
     queries : float array of shape (queries, features)
-        Features of *all* queries of the run: with two calls, every unit would vote twice.
+        Features of *all* queries of the run: after two calls, every unit would have voted twice.
     classes : int
         Number of classes.
     units : int
         Number of records or users: the `teachers` of the votes.
     max_contributions : int
-        Number of queries on which a unit votes at most, at least 1.
+        Largest number of queries on which a unit votes, at least 1.
     moments : MomentMap, SumMap or LabelMap, optional
         The features to sum by class beside the votes, as the `moments` of the result. Default: none. With a `SumMap`
         the rows have a quantity instead of a class, in whole steps from 0 to `STEPS`: votes are split between two ends.
         With a `LabelMap` they have several labels, 0 or 1 each, (rows, labels).
     weights : sequence of int
-        Of every level of consent, in steps of 1/`STEPS`: rows have a class and a level, and what a unit adds is scaled
-        by the weight of its level, or by the smallest weight if its rows have several levels. Default: no levels.
+        Of every level of consent, in steps of 1/`STEPS`: rows have a class and a level, and contributions are scaled by
+        the weight of the level of a unit, or by the smallest weight if its rows have several levels. Default: no
+        levels.
     progress : bool or callable, optional
         True for a progress bar, or a function (done, total).
 
@@ -73,12 +74,14 @@ def collect_per_record(
     Guarantee: the votes of a unit depend on its own rows, on the queries and on public features alone. With
     `BoundedGNMax`, thousands of queries cost as much as `max_contributions` queries.
     """
-    asked = _Asked(queries, classes=classes, max_contributions=max_contributions, moments=moments, weights=weights)
-    return asked.votes(gathered(blocks, asked, units=units, progress=progress, label="Collecting votes"), units=units)
+    rule = _VoteRule(queries, classes=classes, max_contributions=max_contributions, moments=moments, weights=weights)
+    return rule.votes(
+        sum_contributions(blocks, rule, units=units, progress=progress, label="Collecting votes"), units=units
+    )
 
 
-class _Asked:
-    """The public inputs of all units; arguments and errors as of `collect_per_record`."""
+class _VoteRule:
+    """The public rule of votes; arguments and errors as in `collect_per_record`."""
 
     def __init__(
         self,
@@ -103,107 +106,107 @@ class _Asked:
                 f"Sums that are centred over {centred} classes are for {centred} classes without levels of consent."
             )
 
-    def nothing(self) -> Said:
-        """The contributions of no unit."""
+    def empty(self) -> Contributions:
+        """Return the contributions of no unit."""
         columns = self.moments.columns if isinstance(self.moments, LabelMap) else self.classes
         sums = None if self.moments is None else np.zeros((self.moments.directions, columns), np.int64)
-        return Said(np.zeros((len(self.queries), columns), np.int64), sums, 0)
+        return Contributions(np.zeros((len(self.queries), columns), np.int64), sums, 0)
 
-    def contributions_of(self, block: Block) -> Said:
-        """The contributions of the units of one block."""
-        owners, rows, given = block
+    def contributions_of(self, block: Block) -> Contributions:
+        """Return the contributions of the units of one block."""
+        owners, rows, targets = block
         features = np.asarray(rows, np.float32)
         if not np.isfinite(features).all():
             raise InvalidInput("The features of the private rows must be finite numbers.")
-        whose, everyone = numbered(owners)
-        nearest_query, label = nearest(features, self.queries), np.asarray(given, np.int64)
+        owner, count = renumbered(owners)
+        nearest_query, label = nearest(features, self.queries), np.asarray(targets, np.int64)
         if isinstance(self.moments, SumMap):
-            return self._quantities(self.moments, features, whose, everyone, nearest_query, label)
+            return self._quantities(self.moments, features, owner, count, nearest_query, label)
         if isinstance(self.moments, LabelMap):
-            return self._several(self.moments, features, whose, everyone, nearest_query, label)
+            return self._several_labels(self.moments, features, owner, count, nearest_query, label)
         if len(self.weights):
-            return self._weighted(features, whose, everyone, nearest_query, label)
+            return self._weighted(features, owner, count, nearest_query, label)
         steps = self.moments.steps(features) if isinstance(self.moments, MomentMap) else None
-        return self._classes(steps, whose, everyone, nearest_query, label)
+        return self._classes(steps, owner, count, nearest_query, label)
 
     def _classes(
-        self, steps: IntArray | None, whose: IntArray, everyone: int, nearest_query: IntArray, label: IntArray
-    ) -> Said:
-        """The contributions of units whose rows have a class. steps: what the rows add to sums."""
+        self, steps: IntArray | None, owner: IntArray, count: int, nearest_query: IntArray, label: IntArray
+    ) -> Contributions:
+        """Return the contributions of units whose rows have a class. steps: added to sums by the rows."""
         if len(label) and not 0 <= label.min() <= label.max() < self.classes:
             raise InvalidInput(f"The class numbers of the private rows must be 0 to {self.classes - 1}.")
         options: dict[str, int] = {"classes": self.classes, "max_contributions": self.max_contributions}
-        where, what = contributions(whose, nearest_query, label, **options)
+        query, voted = contributions(owner, nearest_query, label, **options)
         shape = (len(self.queries), self.classes)
-        counts = np.bincount(where * self.classes + what, minlength=shape[0] * shape[1]).reshape(shape)
+        counts = np.bincount(query * self.classes + voted, minlength=shape[0] * shape[1]).reshape(shape)
         if steps is None:
-            return Said(counts, None, everyone)
-        sums = moments_said(whose, steps, label, classes=self.classes, centred=self.centred)
-        return Said(counts, sums, everyone)
+            return Contributions(counts, None, count)
+        sums = class_sums(owner, steps, label, classes=self.classes, centred=self.centred)
+        return Contributions(counts, sums, count)
 
     def _weighted(
-        self, features: Any, whose: IntArray, everyone: int, nearest_query: IntArray, given: IntArray
-    ) -> Said:
-        """The contributions of units whose rows have a class and a level of consent, scaled by its weight."""
-        label, level = given.T
+        self, features: Any, owner: IntArray, count: int, nearest_query: IntArray, class_and_level: IntArray
+    ) -> Contributions:
+        """Return the contributions of units whose rows have a class and a level of consent, scaled by its weight."""
+        label, level = class_and_level.T
         if len(level) and not 0 <= level.min() <= level.max() < len(self.weights):
             raise InvalidInput(f"The levels of the private rows must be 0 to {len(self.weights) - 1}.")
-        smallest = np.full(everyone, STEPS)
-        np.minimum.at(smallest, whose, self.weights[level])
+        smallest = np.full(count, STEPS)
+        np.minimum.at(smallest, owner, self.weights[level])
         steps = self.moments.steps(features) if isinstance(self.moments, MomentMap) else None
-        said = self.nothing()
+        total = self.empty()
         for weight in np.unique(self.weights).tolist():
-            own = smallest[whose] == weight
-            added = None if steps is None else scaled_steps(steps[own], weight)
-            part = self._classes(added, whose[own], everyone, nearest_query[own], label[own])
-            said += Said(weight * part.counts, part.sums, 0)
-        return Said(said.counts, said.sums, everyone)
+            selected = smallest[owner] == weight
+            added = None if steps is None else scaled_steps(steps[selected], weight)
+            part = self._classes(added, owner[selected], count, nearest_query[selected], label[selected])
+            total += Contributions(weight * part.counts, part.sums, 0)
+        return Contributions(total.counts, total.sums, count)
 
     def _quantities(
-        self, sums: SumMap, features: Any, whose: IntArray, everyone: int, nearest_query: IntArray, quantity: IntArray
-    ) -> Said:
-        """The contributions of units whose rows have a quantity."""
+        self, sums: SumMap, features: Any, owner: IntArray, count: int, nearest_query: IntArray, quantity: IntArray
+    ) -> Contributions:
+        """Return the contributions of units whose rows have a quantity."""
         if len(quantity) and not 0 <= quantity.min() <= quantity.max() <= STEPS:
             raise InvalidInput(f"The quantities of the private rows must be whole steps from 0 to {STEPS}.")
-        where, high = quantities(whose, nearest_query, quantity, max_contributions=self.max_contributions)
+        where, high = quantities(owner, nearest_query, quantity, max_contributions=self.max_contributions)
         counts = np.zeros((len(self.queries), 2), np.int64)
         np.add.at(counts, where, np.stack([STEPS - high, high], axis=1))
         added = quantity_steps(sums.steps(features), quantity)
-        if everyone < len(whose):
-            added = _means(whose, added, everyone)
-        return Said(counts, sums.table(added.sum(axis=0)), everyone)
+        if count < len(owner):
+            added = _means(owner, added, count)
+        return Contributions(counts, sums.table(added.sum(axis=0)), count)
 
-    def _several(
-        self, sums: LabelMap, features: Any, whose: IntArray, everyone: int, nearest_query: IntArray, labels: IntArray
-    ) -> Said:
-        """The contributions of units whose rows have several labels."""
-        if labels.shape != (len(whose), sums.labels) or not np.isin(labels, (0, 1)).all():
+    def _several_labels(
+        self, sums: LabelMap, features: Any, owner: IntArray, count: int, nearest_query: IntArray, labels: IntArray
+    ) -> Contributions:
+        """Return the contributions of units whose rows have several labels."""
+        if labels.shape != (len(owner), sums.labels) or not np.isin(labels, (0, 1)).all():
             raise InvalidInput(f"The private rows must have 0 or 1 for each of {sums.labels} labels.")
-        where, cast = quantities(whose, nearest_query, sums.votes(labels), max_contributions=self.max_contributions)
+        where, cast = quantities(owner, nearest_query, sums.votes(labels), max_contributions=self.max_contributions)
         counts = np.zeros((len(self.queries), sums.columns), np.int64)
         np.add.at(counts, where, cast)
         steps = sums.steps(features)
-        if everyone == len(whose):
-            return Said(counts, sums.table(sums.added(steps, labels)), everyone)
+        if count == len(owner):
+            return Contributions(counts, sums.table(sums.added(steps, labels)), count)
         signs = sums.signs(labels).T
-        added = [_means(whose, rounded_product(steps, sign), everyone).sum(axis=0) for sign in signs]
-        return Said(counts, sums.table(np.stack(added, axis=1)), everyone)
+        added = [_means(owner, rounded_product(steps, sign), count).sum(axis=0) for sign in signs]
+        return Contributions(counts, sums.table(np.stack(added, axis=1)), count)
 
-    def votes(self, said: Said, *, units: int) -> BoundedVotes:
-        """The votes of `units` units."""
-        if said.units > units:
-            raise InvalidInput(f"units must be at least the number of those that voted, {said.units}, got {units}.")
+    def votes(self, total: Contributions, *, units: int) -> BoundedVotes:
+        """Return the votes of `units` units."""
+        if total.units > units:
+            raise InvalidInput(f"units must be at least the number of those that voted, {total.units}, got {units}.")
         kinds: dict[type, type[BoundedVotes]] = {SumMap: SplitVotes, LabelMap: LabelVotes}
         kind = SplitVotes if len(self.weights) else kinds.get(type(self.moments), BoundedVotes)
-        votes = kind(said.counts, teachers=units, max_contributions=self.max_contributions)
-        votes.moments = None if said.sums is None else Moments(said.sums, teachers=units)
+        votes = kind(total.counts, teachers=units, max_contributions=self.max_contributions)
+        votes.moments = None if total.sums is None else Moments(total.sums, teachers=units)
         return votes
 
 
 def contributions(
     owners: IntArray, nearest_query: IntArray, labels: IntArray, *, classes: int, max_contributions: int
 ) -> tuple[IntArray, IntArray]:
-    """The votes as (queries, classes): every owner votes once on at most `max_contributions` queries.
+    """Return the votes as (queries, classes): every owner votes once on at most `max_contributions` queries.
 
     Parameters
     ----------
@@ -223,40 +226,38 @@ def contributions(
     >>> contributions(owners, nearest_query, labels, classes=2, max_contributions=1)
     (array([4, 2]), array([0, 0]))
     """
-    whose, everyone = numbered(owners)
-    if everyone == len(whose):
+    owner, count = renumbered(owners)
+    if count == len(owner):
         return nearest_query, labels
-    # Distinct (owner, query, class), and how often each occurs.
-    said, often = distinct(whose, nearest_query, labels)
+    # Distinct (owner, query, class) and their frequencies.
+    rows, repeats = distinct_rows(owner, nearest_query, labels)
     # For each (owner, query) the class of most rows, the lower one first in a tie, and the number of all its rows.
-    said, often = _ordered(said, often, by=(said[:, 2], -often, said[:, 1], said[:, 0]))
-    first = np.flatnonzero(_begins(said[:, :2]))
-    near = np.add.reduceat(often, first) if len(first) else often
-    said = said[first]
+    rows, repeats = _ordered(rows, repeats, by=(rows[:, 2], -repeats, rows[:, 1], rows[:, 0]))
+    first = np.flatnonzero(_begins(rows[:, :2]))
+    sizes = np.add.reduceat(repeats, first) if len(first) else repeats
+    rows = rows[first]
     # For each owner the queries with most rows, the earlier one first in a tie.
-    said, _ = _ordered(said, near, by=(said[:, 1], -near, said[:, 0]))
-    kept = said[_rank(said) < max_contributions]
+    rows, _ = _ordered(rows, sizes, by=(rows[:, 1], -sizes, rows[:, 0]))
+    kept = rows[_rank(rows) < max_contributions]
     return kept[:, 1], kept[:, 2]
 
 
-def moments_said(
-    owners: IntArray, steps: IntArray, labels: IntArray, *, classes: int, centred: bool = False
-) -> IntArray:
-    """The sum of the features of the owners, by the class that most rows of an owner have.
+def class_sums(owners: IntArray, steps: IntArray, labels: IntArray, *, classes: int, centred: bool = False) -> IntArray:
+    """Return the sum of the features of the owners, by the class that most rows of an owner have.
 
     Parameters
     ----------
     owners : int array of shape (rows,)
         The owner of every row.
     steps : int array of shape (rows, directions)
-        As of `MomentMap.steps`. An owner adds the mean over its rows of its class, rounded towards 0, which is at most
+        From `MomentMap.steps`. An owner adds the mean over its rows of its class, rounded towards 0, which is at most
         as long as the longest of them, and has their constant.
     labels : int array of shape (rows,)
         The class of every row.
     classes : int
         Number of classes.
     centred : bool
-        Whether every owner takes a part of what it adds from the sums of every class (`shared_steps`).
+        Whether a part of every owner's contribution is subtracted from the sums of all classes (`shared_steps`).
 
     Returns
     -------
@@ -266,17 +267,17 @@ def moments_said(
     Examples
     --------
     >>> owners, labels = np.array([7, 7, 7, 9]), np.array([1, 1, 0, 0])
-    >>> moments_said(owners, np.array([[10, 4], [10, -1], [10, 9], [10, 2]]), labels, classes=2).tolist()
+    >>> class_sums(owners, np.array([[10, 4], [10, -1], [10, 9], [10, 2]]), labels, classes=2).tolist()
     [[10, 10], [2, 1]]
     """
-    whose, everyone = numbered(owners)
+    owner, count = renumbered(owners)
     chosen, added = labels, steps
-    if everyone < len(whose):
-        said, often = distinct(whose, labels)
-        said, _ = _ordered(said, often, by=(said[:, 1], -often, said[:, 0]))
-        chosen = said[_begins(said[:, :1])][:, 1]
-        own = labels == chosen[whose]
-        added = _means(whose[own], steps[own], everyone)
+    if count < len(owner):
+        rows, repeats = distinct_rows(owner, labels)
+        rows, _ = _ordered(rows, repeats, by=(rows[:, 1], -repeats, rows[:, 0]))
+        chosen = rows[_begins(rows[:, :1])][:, 1]
+        selected = labels == chosen[owner]
+        added = _means(owner[selected], steps[selected], count)
     sums = _summed(chosen, added, classes).T
     return sums - shared_steps(added, classes).sum(axis=0)[:, None] if centred else sums
 
@@ -284,7 +285,7 @@ def moments_said(
 def quantities(
     owners: IntArray, nearest_query: IntArray, quantity: IntArray, *, max_contributions: int
 ) -> tuple[IntArray, IntArray]:
-    """The split votes as (queries, steps for the high end): an owner votes once on at most `max_contributions` queries.
+    """Return split votes as (queries, steps for the high end), on at most `max_contributions` queries of an owner.
 
     Parameters
     ----------
@@ -306,47 +307,47 @@ def quantities(
     >>> quantities(owners, nearest_query, np.array([100, 201, 9, 1024]), max_contributions=1)
     (array([4, 2]), array([ 150, 1024]))
     """
-    whose, everyone = numbered(owners)
-    if everyone == len(whose):
+    owner, count = renumbered(owners)
+    if count == len(owner):
         return nearest_query, quantity
-    said, near = distinct(whose, nearest_query)
-    pairs = np.ravel_multi_index((whose, nearest_query), (everyone, int(nearest_query.max()) + 1))
+    groups, sizes = distinct_rows(owner, nearest_query)
+    pairs = np.ravel_multi_index((owner, nearest_query), (count, int(nearest_query.max()) + 1))
     position = np.unique(pairs, return_inverse=True)[1]
-    sums = np.zeros((len(said), *quantity.shape[1:]), np.int64)
+    sums = np.zeros((len(groups), *quantity.shape[1:]), np.int64)
     np.add.at(sums, position, quantity)
-    means = sums // near.reshape(-1, *[1] * (sums.ndim - 1))
+    means = sums // sizes.reshape(-1, *[1] * (sums.ndim - 1))
     # For each owner the queries with most rows, the earlier one first in a tie.
-    order = np.lexsort((said[:, 1], -near, said[:, 0]))
-    kept = order[_rank(said[order]) < max_contributions]
-    return said[kept, 1], means[kept]
+    order = np.lexsort((groups[:, 1], -sizes, groups[:, 0]))
+    kept = order[_rank(groups[order]) < max_contributions]
+    return groups[kept, 1], means[kept]
 
 
 def _means(groups: IntArray, steps: IntArray, count: int) -> IntArray:
-    """The mean of the rows of every group, rounded towards 0, (count, directions)."""
+    """Return the mean of the rows of every group, rounded towards 0, (count, directions)."""
     sums, rows = _summed(groups, steps, count), np.bincount(groups, minlength=count)[:, None]
     return np.sign(sums) * (np.abs(sums) // rows)
 
 
-def _rank(said: IntArray) -> IntArray:
-    """The place of each row among those of the same owner, its first column, by which rows are sorted."""
-    begins = _begins(said[:, :1])
-    return np.arange(len(said)) - np.flatnonzero(begins)[np.cumsum(begins) - 1]
+def _rank(rows: IntArray) -> IntArray:
+    """Return the rank of each row among those of its owner, the first column, by which rows are sorted."""
+    starts = _begins(rows[:, :1])
+    return np.arange(len(rows)) - np.flatnonzero(starts)[np.cumsum(starts) - 1]
 
 
 def _summed(groups: IntArray, steps: IntArray, count: int) -> IntArray:
-    """The integer sum of the rows of every group, (count, directions)."""
+    """Return the integer sum of the rows of every group, (count, directions)."""
     ones = np.ones(len(groups), np.int64)
     return csr_array((ones, (groups, np.arange(len(groups)))), shape=(count, len(groups))) @ steps
 
 
-def _ordered(said: IntArray, often: IntArray, *, by: tuple[IntArray, ...]) -> tuple[IntArray, IntArray]:
-    """Both sorted by the last array of `by`, with ties decided by the one before it."""
+def _ordered(rows: IntArray, repeats: IntArray, *, by: tuple[IntArray, ...]) -> tuple[IntArray, IntArray]:
+    """Return both arrays sorted by the last array of `by`; ties are decided by the one before it."""
     order = np.lexsort(by)
-    return said[order], often[order]
+    return rows[order], repeats[order]
 
 
 def _begins(keys: IntArray) -> NDArray[np.bool_]:
-    """Where a row of sorted keys differs from the one before."""
+    """Return whether each row of sorted keys differs from the previous one."""
     new = np.ones(len(keys), bool)
     new[1:] = (keys[1:] != keys[:-1]).any(axis=1)
     return new

@@ -95,17 +95,17 @@ class TablePart:
 
     def load(self) -> list[tuple[Any, NDArray[np.int64]]]:
         """The rows, transformed, and their class indices, teacher by teacher."""
-        read = [self._typed(rows) for rows in self.shards.read()]
-        if not any(len(labels) for _, labels in read):
-            return read
-        # Together, because transforming a few rows takes as long as transforming thousands; then in a separate array
-        # for every teacher, so that its position in memory does not depend on the rows of others.
-        X = pd.concat([rows for rows, labels in read if len(labels)])
+        shards = [self._typed(rows) for rows in self.shards.read()]
+        if not any(len(labels) for _, labels in shards):
+            return shards
+        # One transform for all, because it takes as long for a few rows as for thousands; then a separate array for
+        # every teacher, so that its position in memory does not depend on the rows of others.
+        X = pd.concat([rows for rows, labels in shards if len(labels)])
         X = X if self.transform is None else self.transform(X)
-        ends = np.cumsum([len(labels) for _, labels in read])
+        ends = np.cumsum([len(labels) for _, labels in shards])
         return [
             (take_rows(X, np.arange(end - len(labels), end)) if len(labels) else rows, labels)
-            for (rows, labels), end in zip(read, ends, strict=True)
+            for (rows, labels), end in zip(shards, ends, strict=True)
         ]
 
     def _typed(self, rows: pd.DataFrame) -> tuple[Any, NDArray[np.int64]]:
@@ -142,19 +142,19 @@ class TableShards:
 
 
 def require_rows(shards: Shards, empty: str) -> NDArray[np.int64]:
-    """The number of rows of every teacher; refused if one has none, unless `empty` lets it "abstain"."""
+    """Return the number of rows of every teacher; refuse teachers without rows unless `empty` is "abstain"."""
     sizes = np.asarray(shards.sizes)
-    nobody = np.flatnonzero(sizes == 0)
-    if len(nobody) and empty == "refuse":
+    no_rows = np.flatnonzero(sizes == 0)
+    if len(no_rows) and empty == "refuse":
         raise InvalidInput(
-            f"{len(nobody)} of {len(sizes)} teachers have no rows (teacher {nobody[0]} is the first); use fewer "
+            f"{len(no_rows)} of {len(sizes)} teachers have no rows (teacher {no_rows[0]} is the first); use fewer "
             "teachers, or let them abstain."
         )
     return sizes
 
 
 def class_list(classes: ArrayLike | int) -> NDArray[Any]:
-    """The labels as an array without repetitions; a number m stands for the labels 0 to m - 1."""
+    """Return the labels as an array without repetitions; a number m means the labels 0 to m - 1."""
     if isinstance(classes, int | np.integer) and not isinstance(classes, bool):
         return np.arange(whole("classes", classes, at_least=2))
     labels = np.asarray(classes)
@@ -164,7 +164,7 @@ def class_list(classes: ArrayLike | int) -> NDArray[Any]:
 
 
 def class_indices(y: ArrayLike, classes: NDArray[Any]) -> NDArray[np.int64]:
-    """Labels as indices into `classes`. Raises `InvalidInput` for a label that is not listed."""
+    """Return labels as indices into `classes`. Raises `InvalidInput` for a label that is not listed."""
     labels = np.asarray(y)
     if labels.ndim != 1:
         raise InvalidInput(f"y must have the shape (rows,), got {labels.shape}.")

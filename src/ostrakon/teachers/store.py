@@ -45,18 +45,18 @@ class TeacherStore:
 
         specification: the common settings (estimator, parameters, seed, classes, number of teachers).
         """
-        asked = json.loads(json.dumps(specification, sort_keys=True, default=repr))
-        self._specification = digest_of_json(asked)
+        settings = json.loads(json.dumps(specification, sort_keys=True, default=repr))
+        self._specification = digest_of_json(settings)
         file = self.path / "specification.json"
         stored = find_checksummed(file, what="specification of the teachers")
         if stored is None:
             # Every teacher has its fingerprint, so teachers of other settings are refused without this file, too.
-            text = json.dumps(asked, sort_keys=True, indent=1).encode()
+            text = json.dumps(settings, sort_keys=True, indent=1).encode()
             write_checksummed(file, text, what="specification of the teachers")
             return
-        before = json.loads(stored.payload)
-        if before != asked:
-            different = ", ".join(sorted(key for key in {*before, *asked} if before.get(key) != asked.get(key)))
+        stored_settings = json.loads(stored.payload)
+        if stored_settings != settings:
+            different = ", ".join(sorted(key for key in {*stored_settings, *settings} if stored_settings.get(key) != settings.get(key)))
             raise InvalidInput(
                 f"{self.path} holds teachers of another run (different: {different}); "
                 "choose another folder or repeat that run's settings."
@@ -67,7 +67,7 @@ class TeacherStore:
         return self.path / f"teachers-{piece:05d}.bin"
 
     def save(self, piece: int, models: list[Any], *, fingerprint: str) -> "KeptPiece":
-        """Write the models of a piece, all of them or nothing. Raises `CannotWrite` on a full disk."""
+        """Write the models of a piece atomically. Raises `CannotWrite` on a full disk."""
         buffer = io.BytesIO()
         joblib.dump(models, buffer)
         checksum = write_checksummed(
@@ -110,8 +110,8 @@ class KeptPiece:
         """The teachers. Raises `InvalidInput` if they are missing, damaged or replaced."""
         stored = find_checksummed(self.store.file(self.piece), what=_models(self.piece))
         if stored is None or stored.checksum != self.checksum:
-            what = "is missing or damaged" if stored is None else "was replaced during the run"
-            raise InvalidInput(f"{self.store.file(self.piece)} {what}; the same command trains it again.")
+            reason = "is missing or damaged" if stored is None else "was replaced during the run"
+            raise InvalidInput(f"{self.store.file(self.piece)} {reason}; the same command trains it again.")
         return joblib.load(io.BytesIO(stored.payload))
 
     def predictions(self, queries: str) -> np.ndarray[Any, Any] | None:

@@ -16,7 +16,7 @@ from ostrakon.networks.stacked import can_group, can_map
 from ostrakon.progress import Report
 from ostrakon.teachers.ensemble import Teachers, received
 from ostrakon.teachers.network_chunk import Chunk, predict_chunk, train_chunk
-from ostrakon.teachers.one_teacher import fingerprint_of, kept_or_asked, kept_or_trained, specification
+from ostrakon.teachers.one_teacher import fingerprint_of, specification, stored_or_predicted, stored_or_trained
 from ostrakon.teachers.parallel import in_parallel
 from ostrakon.teachers.shards import Shards, require_rows
 from ostrakon.teachers.store import KeptPiece, TeacherStore
@@ -160,21 +160,21 @@ class TorchTeachers(Teachers):
         key = fingerprint_of(X) if self.kept is not None else ""
         tasks = (joblib.delayed(_ask)(self, inputs, piece, indices, key) for piece, indices in enumerate(self.pieces))
         answers = _in_parallel(self.plan, self.n_jobs, tasks)
-        return self._together(answers, queries=len(inputs), progress=progress)
+        return self._collect(answers, queries=len(inputs), progress=progress)
 
 
 def _train(
     plan: Chunk, shards: Shards, piece: int, indices: range, store: TeacherStore | None
 ) -> tuple[range, list[Any] | KeptPiece]:
     rows = shards.part(indices).load()
-    return indices, kept_or_trained(store, piece, rows, lambda: train_chunk(plan, indices, rows))
+    return indices, stored_or_trained(store, piece, rows, lambda: train_chunk(plan, indices, rows))
 
 
 def _ask(
     teachers: TorchTeachers, inputs: NDArray[np.float32], piece: int, indices: range, key: str
 ) -> tuple[range, IntArray]:
     models = teachers.piece_models(piece, indices)
-    return indices, kept_or_asked(models, key, lambda known: predict_chunk(teachers.plan, list(known), inputs))
+    return indices, stored_or_predicted(models, key, lambda known: predict_chunk(teachers.plan, list(known), inputs))
 
 
 def _in_parallel(plan: Chunk, n_jobs: int | None, tasks: Iterable[Any]) -> Iterator[Any]:

@@ -132,8 +132,8 @@ def compare_quantity_student(learning: Learning, released: Released, selection: 
         return ""
     comparison = _Comparison.of(learning.view.public, replace(released, moments=test), cells)
     named, default = (2 * class_proba[:, HIGH] - 1 for class_proba in (proba, other.proba))
-    ahead, noise = comparison.ahead(default, named)
-    explained, by_default = (comparison.ahead(one, comparison.mean)[0] for one in (named, default))
+    ahead, noise = comparison.gain(default, named)
+    explained, by_default = (comparison.gain(one, comparison.mean)[0] for one in (named, default))
     return _warning(selection, ahead, noise, explained=explained, by_default=by_default, target="the quantity")
 
 

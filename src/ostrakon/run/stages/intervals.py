@@ -23,8 +23,8 @@ from ostrakon.run.stages.votes import rows_of, transform_of
 from ostrakon.statements.statement import Unit
 from ostrakon.students.prediction_intervals import PredictionIntervals, edges_of, half_widths_of
 from ostrakon.students.selection import Selection
-from ostrakon.teachers.errors import ErrorsAsked
-from ostrakon.teachers.gathering import gathered
+from ostrakon.teachers.errors import ErrorRule
+from ostrakon.teachers.gathering import sum_contributions
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, IntArray, Moments
 
@@ -60,9 +60,9 @@ def collect_errors(
     Guarantee: what a record adds depends on that record and on what was released before.
     """
     assert plan.mechanism.error_noise is not None
-    asked = ErrorsAsked(edges=edges_of(plan.teachers, plan.mechanism.error_noise))
+    asked = ErrorRule(edges=edges_of(plan.teachers, plan.mechanism.error_noise))
     rows = rows_of(private, estimates, seed=options.seed, folder=folder)
-    errors = gathered(rows, asked, units=plan.teachers, progress=progress, label="Counting errors")
+    errors = sum_contributions(rows, asked, units=plan.teachers, progress=progress, label="Counting errors")
     return Moments(errors.counts, teachers=plan.teachers)
 
 

@@ -270,7 +270,9 @@ def transform_of(view: View, folder: Path | None) -> Callable[[Any], Any]:
     encoder = view.representation.encoder
     if folder is None or encoder is None or not encoder.frozen:
         return view.representation.transform
-    return CachedTransform(transform=view.representation.transform, folder=folder, seen=fingerprint_of(view.public))
+    return CachedTransform(
+        transform=view.representation.transform, folder=folder, view_digest=fingerprint_of(view.public)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
