@@ -257,7 +257,7 @@ class _Simulation:
     records: int
     plans: dict[tuple[str, float, int], Plan]
 
-    def result(
+    def run(
         self, repetition: int, students: dict[int, str], *, report: Report | None = None, total: int = 0
     ) -> _Result:
         """Run a repetition. students: names by the number of the offer; if empty, students are chosen."""
