@@ -128,7 +128,7 @@ def test_another_machine_goes_on_from_the_store_and_pays_nothing_again(task, tmp
                 run(tmp_path / moment, task, asked(url), store=store)
         assert len(only(url).spends) == (moment == "settle")
     drawn = bucket.get_object(Bucket="hospital", Key="run/noise/round-1.npy")["Body"].read()
-    monkeypatch.setattr("ostrakon.run.stages.votes.train_teachers", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr("ostrakon.run.stages.votes.teachers_of", lambda *_, **__: pytest.fail("trained again"))
     first = run(tmp_path / "elsewhere", task, asked(url), store=store)
     again = run(tmp_path / "settle", task, asked(url), store=store)
     np.testing.assert_array_equal(first.answers.labels, again.answers.labels)

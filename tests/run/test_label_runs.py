@@ -30,7 +30,7 @@ from ostrakon.run.inputs.task import Task, of_protection
 from ostrakon.run.one_draw import draw_once
 from ostrakon.run.pipeline import run
 from ostrakon.run.stages.features import view_of
-from ostrakon.run.stages.votes import known_totals, queries_of, train_teachers
+from ostrakon.run.stages.votes import known_totals, queries_of, teachers_of
 from ostrakon.schemas import schema
 from ostrakon.service.labeller import open_service
 from ostrakon.statements.statement import Statement, weak_remark
@@ -167,7 +167,7 @@ def test_one_label_changes_one_teacher_alone_to_the_last_bit(tmp_path, file, by)
         task = task_of(written(each, place / file), by=by)
         view = view_of(task.X_public, seed=0)
         queries = queries_of(view, 40, strategy="representatives", seed=0)
-        teachers = train_teachers(PLAN, task.private, view, TRAINED, folder=place / "shards")
+        teachers = teachers_of(PLAN, task.private, view, TRAINED, folder=place / "shards")
         said.append((view.public, queries, teachers.predict(view.public)))
     (public, queries, base), *others = said
     for features, asked, predictions in others:
@@ -482,9 +482,9 @@ def test_the_estimator_needs_no_public_rows():
 def test_trained_teachers_in_memory_see_one_label_each():
     task = Task(private=ROWS, classes=("a", "b"), X_public=X, **of_protection("labels"))
     view = view_of(X, seed=0)
-    base = train_teachers(PLAN, task.private, view, TRAINED).predict(view.public)
+    base = teachers_of(PLAN, task.private, view, TRAINED).predict(view.public)
     for row in (0, 150, 299):
         y = ROWS.y.copy()
         y[row] = 1 - y[row]
-        other = train_teachers(PLAN, dataclasses.replace(ROWS, y=y), view, TRAINED).predict(view.public)
+        other = teachers_of(PLAN, dataclasses.replace(ROWS, y=y), view, TRAINED).predict(view.public)
         assert (other != base).any(axis=0).sum() <= 1

@@ -31,7 +31,7 @@ from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.queries import Answers
-from ostrakon.run.stages.votes import train_teachers
+from ostrakon.run.stages.votes import teachers_of
 from ostrakon.run.storage import InFolder, Storage
 from ostrakon.service.answers import Answer, AnswerStore
 from ostrakon.service.desk import RemoteOwner, join, read_owners
@@ -398,9 +398,7 @@ def open_service(
         view = storage.view(lambda: view_of(task.X_public, own.representation, seed=own.seed))
         store = TeacherStore(home.private / "teachers")
         shards = home.private / "shards"
-        teachers = train_teachers(
-            plan, task.private, view, own, progress=progress, store=store, folder=shards
-        ).in_memory()
+        teachers = teachers_of(plan, task.private, view, own, progress=progress, store=store, folder=shards).in_memory()
         answers = stack.enter_context(contextlib.closing(AnswerStore(home.private / "service")))
         _require_paid(answers, first.history())
         stack.enter_context(on_one_thread(api=None))

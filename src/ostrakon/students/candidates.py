@@ -54,19 +54,19 @@ def table_candidates(
     is left out, because the released student would contain all of them. With many answers on tables, boosting is
     preferred to it and learns the classes of single rows in a cell; with few it would learn noise.
     """
-    many_queries = counts and queries >= MANY_QUERIES
-    try_boosting = classes <= MOST_BOOSTED and features <= MOST_FEATURES
+    many = counts and queries >= MANY_QUERIES
+    boosts = classes <= MOST_BOOSTED and features <= MOST_FEATURES
     boosting = Boosting(max_iter=40, max_leaf_nodes=15, min_samples_leaf=10, max_bins=MOST_BINS, early_stopping=WITHOUT)
-    boosted = _candidate(HIST, boosting, counts=counts, seed=seed, rounds=ROUNDS if many_queries else 0)
+    boosted = _candidate(HIST, boosting, counts=counts, seed=seed, rounds=ROUNDS if many else 0)
     few, most = (trees(number, counts=counts) for number in (FEW_TREES, MOST_TREES))
     forest = _candidate(TREES, most, counts=counts, seed=seed, tried=few)
     moments_only = Candidate(name=MOMENTS, student=MomentLogistic())
-    candidates = [
+    listed = [
         _candidate(SOFT_VOTE, soft_vote(most), counts=counts, seed=seed, mean_of=(LOGISTIC, TREES)),
         _candidate(LOGISTIC, LogisticRegression(C=0.3, max_iter=1000), counts=counts, seed=seed),
         _candidate("logistic(C=3.0)", LogisticRegression(C=3.0, max_iter=1000), counts=counts, seed=seed),
         forest,
-        *([boosted] if try_boosting and not many_queries else []),
+        *([boosted] if boosts and not many else []),
         _candidate("svm-rbf(C=1.0)", SVC(C=1.0), counts=counts, seed=seed),
         Candidate(name=SPREADING, student=LabelSpreadingStudent("raw", random_state=seed)),
         _candidate("majority", DummyClassifier(strategy="prior"), counts=counts, seed=seed, fallback=True),
@@ -74,41 +74,33 @@ def table_candidates(
     process = Candidate(name=PROCESS, student=GaussianProcessStudent())
     small_pool = pool <= MOST_TO_SPREAD and classes <= FEW_CLASSES
     if moments and embedded:
-        linear = [
-            candidate for candidate in candidates if candidate.name.startswith(("logistic", SPREADING, "majority"))
-        ]
+        linear = [one for one in listed if one.name.startswith(("logistic", SPREADING, "majority"))]
         return [*([process] if small_pool else []), moments_only, *linear]
     if moments:
-        if small_pool and not (many_queries and try_boosting):
-            process_and_forest = GaussianProcessStudent(forest.student)
+        if small_pool and not (many and boosts):
+            both = GaussianProcessStudent(forest.student)
             # The process is a mean of two models itself, so it counts twice.
-            combined = Candidate(
-                name=f"{PROCESS}:{TREES}", student=process_and_forest, mean_of=(PROCESS, PROCESS, TREES)
-            )
-            candidates = [process, *candidates]
+            mean = Candidate(name=f"{PROCESS}:{TREES}", student=both, mean_of=(PROCESS, PROCESS, TREES))
+            listed = [process, *listed]
         else:
-            other = boosted if many_queries and try_boosting else forest
-            combined = Candidate(
+            other = boosted if many and boosts else forest
+            mean = Candidate(
                 name=f"{MOMENTS}:{other.name}",
                 student=MomentVote(other.student),
                 tried=MomentVote(other.tried),
                 mean_of=(MOMENTS, other.name),
             )
         # With released sums these two were never chosen: see benchmarks/README.md.
-        candidates = [
-            combined,
-            moments_only,
-            *(candidate for candidate in candidates if not candidate.name.startswith(("svm-rbf", SPREADING))),
-        ]
-    if not (many_queries and try_boosting):
-        return candidates
+        listed = [mean, moments_only, *(one for one in listed if not one.name.startswith(("svm-rbf", SPREADING)))]
+    if not (many and boosts):
+        return listed
     if moments:
-        return [*candidates[:2], boosted, *candidates[2:]]
+        return [*listed[:2], boosted, *listed[2:]]
     parts = (LOGISTIC, HIST)
-    combined = _candidate(
+    mean = _candidate(
         f"{SOFT_VOTE}:{HIST}", soft_vote(boosting), counts=counts, seed=seed, rounds=ROUNDS, mean_of=parts
     )
-    return [combined, boosted, *candidates]
+    return [mean, boosted, *listed]
 
 
 def image_candidates(*, counts: bool, classes: int, queries: int, representation: Any, seed: int) -> list[Candidate]:

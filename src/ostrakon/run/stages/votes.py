@@ -89,9 +89,7 @@ def collect(
         return collect_per_record(
             rows_of(private, transform, seed=options.seed, folder=folder), query_features, **settings
         ), None
-    teachers = train_teachers(
-        plan, private, view, options, progress=progress, store=store, folder=folder, engine=engine
-    )
+    teachers = teachers_of(plan, private, view, options, progress=progress, store=store, folder=folder, engine=engine)
     if plan.labels is not None:
         return label_votes(teachers.predict(view.public[queries], progress=progress), plan.labels), teachers
     return votes_on(teachers, view, queries, classes=plan.classes, smooth=options.smooth, progress=progress), teachers
@@ -155,7 +153,7 @@ def known_totals(private: PrivateData, view: View, queries: IntArray) -> IntArra
     return np.bincount(nearest(view.public, view.public[queries]), minlength=len(queries))
 
 
-def train_teachers(
+def teachers_of(
     plan: Plan,
     private: PrivateData,
     view: View,
