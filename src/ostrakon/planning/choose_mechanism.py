@@ -40,7 +40,7 @@ def learns_moments(options: Options) -> bool:
 def per_record_mechanism(options: Options, *, classes: int = 2, images: bool = False, embedded: bool = False) -> str:
     """Return the default mechanism of per-record teachers: with sums of features if a student learns from them.
 
-    No student of images does, and few named students; with many classes each sum has few records, and helps for
+    No student for images does, and few named students; with many classes each sum has few records, and helps for
     embeddings alone.
     """
     sums_help = embedded or classes <= FEW_CLASSES
