@@ -158,7 +158,7 @@ def test_an_identifier_is_left_out_in_memory_as_in_a_file(tmp_path: Path) -> Non
     assert len(model.predict(pool)) == len(pool)
     card = (model.save_release(tmp_path / "release") / "model_card.md").read_text()
     assert "| Not used | client_id: a different whole number" in card
-    understood = card.split("## What was understood")[1].split("##")[0]
+    understood = card.split("## How the data were read")[1].split("##")[0]
     assert all(name in understood for name in pool.columns)
     twice = rows.assign(client_id=np.arange(600) // 4)
     with pytest.warns(OutsidePublicRange, match="'client_id' looks like an identifier with several rows each"):

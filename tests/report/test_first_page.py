@@ -97,10 +97,10 @@ def test_what_was_told_is_said():
 @pytest.mark.parametrize(
     ("relation", "unit", "secret"),
     [
-        ("add-remove", "record", "whether one particular record was used, and who"),
-        ("replace", "record", "whether one particular record was used or another one in its place, and who"),
-        ("add-remove", "user", "whether the rows of one particular user were used, and who"),
-        ("replace", "user", "whether the rows of one particular user were used or others in their place, and who"),
+        ("add-remove", "record", "whether one particular record was used. If"),
+        ("replace", "record", "whether one particular record was used or another one in its place. If"),
+        ("add-remove", "user", "whether the rows of one particular user were used. If"),
+        ("replace", "user", "whether the rows of one particular user were used or others in their place. If"),
     ],
 )
 def test_the_odds_are_the_statement_s_rounded_up_and_of_its_neighbours(relation, unit, secret):

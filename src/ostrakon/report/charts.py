@@ -87,12 +87,12 @@ def _rates(outcome: FinishedRun) -> str:
             Bar(name=str(label), share=int(number) / outcome.plan.rows, value=f"{number:,}")
             for label, number in zip(outcome.classes, answered, strict=True)
         ]
-        return bar_chart(f"What was learned: answers on each label, of {outcome.plan.rows:,} public rows", bars)
+        return bar_chart(f"Released answers on each label, for {outcome.plan.rows:,} public rows", bars)
     rates: FloatArray = outcome.student.student.rates_
     shown = range(len(rates)) if len(rates) <= MOST_CLASSES else np.argsort(-rates, kind="stable")[:MOST_CLASSES]
     most = max(float(rates.max()), 1e-9)
     bars = [Bar(name=str(outcome.classes[at]), share=rates[at] / most, value=f"{rates[at]:.1%}") for at in shown]
-    return bar_chart("What was learned: the share of records with each label, as released", bars)
+    return bar_chart("Released share of records with each label", bars)
 
 
 def _quantities(outcome: FinishedRun) -> str:
@@ -107,7 +107,7 @@ def _quantities(outcome: FinishedRun) -> str:
         Bar(name=f"{rounded(low)} to {rounded(high)}", share=int(count) / most, value=f"{int(count):,}")
         for low, high, count in zip(ends[:-1], ends[1:], counts, strict=True)
     ]
-    return bar_chart(f"What was learned: means for {len(known):,} of {len(shares):,} public rows", bars)
+    return bar_chart(f"Released means for {len(known):,} of {len(shares):,} public rows", bars)
 
 
 def rounded(number: float) -> str:
@@ -135,8 +135,8 @@ def _labels(outcome: FinishedRun) -> str:
     counts = np.bincount(taught[taught != NO_ANSWER], minlength=len(outcome.classes))
     shown = range(len(counts)) if len(counts) <= MOST_CLASSES else np.argsort(-counts, kind="stable")[:MOST_CLASSES]
     most = max(int(counts.max()), 1)
-    asked = "public rows" if outcome.cells is None else "cells of columns (the class that most records there have)"
-    title = f"What was learned: {int(counts.sum()):,} labels for {len(outcome.queries):,} {asked}"
+    asked = "public rows" if outcome.cells is None else "cells of columns (the most frequent class there)"
+    title = f"Released: {int(counts.sum()):,} labels for {len(outcome.queries):,} {asked}"
     if len(counts) > MOST_CLASSES:
         title += f"; the {MOST_CLASSES} of {len(counts)} classes with the most"
     bars = [

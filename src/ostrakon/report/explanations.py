@@ -103,7 +103,7 @@ def importance_chart(ranked: Sequence[tuple[str, float]], outcome: FinishedRun) 
     more = f"; the {SHOWN} of {len(ranked)} with the largest change" if len(ranked) > SHOWN else ""
     title = f"What the student uses: mean change of its {what} if a column is shuffled among public rows{more}"
     note = (
-        "It is about the student, not about the truth: public rows have no labels. Columns that say the same share "
+        "This describes the student, not the truth: public rows have no labels. Correlated columns share "
         "their importance."
     )
     return bar_chart(title, bars, note=note)

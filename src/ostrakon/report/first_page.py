@@ -136,7 +136,7 @@ def _encoded(packages: Sequence[str] | None) -> str:
         return ""
     install = "".join(f" and is installed with `pip install '{name}'`" for name in packages)
     return (
-        f" It takes features, not rows as they are. The encoder that computes them is not included{install}: see "
+        f" It takes features, not raw rows. The encoder that computes them is not included{install}: see "
         '"The features that it takes".'
     )
 
@@ -192,8 +192,8 @@ def strength(content: dict[str, Any]) -> str:
     else:
         secret = "whether the rows of one particular user were used" + (" or others in their place" if replaced else "")
     return (
-        f"An attacker who guesses {secret}, and who is right 50% of the time without this release, is right at most "
-        f"**{guess['at_most']:.2%}** of the time with it, with any other knowledge. {formal}"
+        f"An attacker guesses {secret}. If the attacker is right 50% of the time without this release, the attacker "
+        f"is right at most **{guess['at_most']:.2%}** of the time with it, with any other knowledge. {formal}"
     )
 
 
@@ -212,9 +212,9 @@ def _factor(epsilon: float) -> str:
 
 
 _RECORDED = {
-    True: "A ledger recorded {} and adds them up.",
+    True: "A ledger recorded {} and adds up the costs.",
     False: "No ledger recorded {}.",
-    None: "Owners may have recorded it in ledgers of their own, which this page does not know.",
+    None: "Owners may have recorded it in their own ledgers.",
 }
 
 
@@ -261,8 +261,8 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], m
                 said.append("A cell is the set of rows that are nearest to the same public row.")
         else:
             said.append(
-                f"The student predicts the released answer of {student.in_words()} of the {student.counted} that it "
-                "was not taught. A model that always predicts the most frequent label does so for "
+                f"The student agrees with the released answer on {student.in_words()} of the {student.counted} that it "
+                "did not learn from. A model that always predicts the most frequent label agrees on "
                 f"{majority.in_words()}. This is agreement with noisy answers, not an accuracy; the ranges hold in "
                 f"{CONFIDENCE:.0%} of runs."
             )

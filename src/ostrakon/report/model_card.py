@@ -110,14 +110,14 @@ def _features(content: dict[str, Any], manifest: dict[str, Any]) -> list[str]:
     lines: list[str] = []
     for column in embedded:
         if "encoder" in column:
-            by = f"made by what is not in this folder: {escaped(column['encoder'])}."
+            by = f"computed by an encoder that is not in this folder: {escaped(column['encoder'])}."
         else:
             trained_on = content["tuned"].get("encoder", "trained on: unknown").rpartition("trained on: ")[2]
             by = (
-                "which were made before this student: its users must make them in the same way. What makes them "
+                "which were computed before: users of the student must compute them in the same way. The encoder "
                 f"was trained on: {escaped(trained_on)}."
             )
-        lines += [f"`{escaped(column['name'])}` is {column['width']} numbers of a row, {by}", ""]
+        lines += [f"`{escaped(column['name'])}` has {column['width']} numbers per row, {by}", ""]
     if "encoding" in manifest:
         encoding = manifest["encoding"]
         packages = " ".join(f"'{name}'" for name in encoding["needs"])
@@ -135,50 +135,50 @@ def _understood(understood: Understood) -> list[str]:
         return []
     rows = [f"| {escaped(what)} | {escaped(names)} |" for what, names in understood.facts.items()]
     warnings = [f"**Warning:** {escaped(warning)}\n" for warning in understood.warnings]
-    return ["", "## What was understood of the data", "", *warnings, "| | |", "|---|---|", *rows]
+    return ["", "## How the data were read", "", *warnings, "| | |", "|---|---|", *rows]
 
 
 def _files(
     content: dict[str, Any], manifest: dict[str, Any], *, tables: Collection[str], cells: bool
 ) -> dict[str, str]:
-    registry = "a draft for the registry of differential privacy deployments; what is null in it is for the operator"
+    registry = "a draft for the registry of differential privacy deployments; the operator replaces each null"
     draft = {REGISTRY: registry} if content["private"] else {}
     rows = "public rows" if content["protects"] == "records" else "rows of the data, whose features are public,"
-    sums = "for each direction of the features (0: a constant) the sum of every label, with its noise"
+    sums = "for each direction of the features (0: a constant), the noisy sum for each label"
     if cells:
         rows = "cells of columns"
-        sums = "for pairs of columns, the number of records in each cell, with its noise, scaled"
+        sums = "for pairs of columns, the noisy and scaled number of records in each cell"
     drawn = {
-        LABELS: f"the {rows} that were asked about, and the label where one was given",
-        NOISY_COUNTS: "for each of these rows the votes for every label, with their noise",
+        LABELS: f"the {rows} that were queried, and their labels (empty if the teachers gave none)",
+        NOISY_COUNTS: "for each of these rows, the noisy number of votes for each label",
         NOISY_MOMENTS: sums,
     }
     if "quantity" in content:
         drawn = {
-            VALUES: f"the {rows} that were asked about, and the noisy mean of the records near each, if enough are",
-            NOISY_COUNTS: "for each of these rows how its votes were split between both ends of the range, with noise",
-            NOISY_MOMENTS: "sums of features times the quantity, with their noise",
-            NOISY_ERRORS: "numbers of records by the size of the student's error, with noise",
+            VALUES: f"the {rows} that were queried, and the noisy mean of the records near each, if enough are near",
+            NOISY_COUNTS: "for each of these rows, the noisy split of its votes between both ends of the range",
+            NOISY_MOMENTS: "noisy sums of features times the quantity",
+            NOISY_ERRORS: "noisy numbers of records by the size of the student's error",
         }
     if "several_labels" in content:
         against = any(asked["parameters"].get("max_labels") == len(content["classes"]) for asked in content["rounds"])
         said = "for and against every label" if against else "for every label"
         drawn = {
-            LABELS: f"the {rows} that were asked about, and the answer on every label where one was given",
-            NOISY_COUNTS: f"the {rows} that were asked about, and the votes {said}, with their noise",
-            NOISY_MOMENTS: "sums of features for every label, with their noise",
+            LABELS: f"the {rows} that were queried, and the answers on every label (empty if the teachers gave none)",
+            NOISY_COUNTS: f"the {rows} that were queried, and the noisy numbers of votes {said}",
+            NOISY_MOMENTS: "noisy sums of features for every label",
         }
     refit = {REFIT: "how `ostrakon refit` trains another student from this release"}
     return {
         manifest["file"]: "the student",
-        "student.json": "what a row is, column by column, what is predicted and the format",
-        manifest["loader"]: "reads rows and predicts; the same file in every release, it needs nothing of ostrakon",
+        "student.json": "the columns of a row, the target and the format",
+        manifest["loader"]: "reads rows and predicts, without ostrakon; the same file in every release",
         **{name: what for name, what in drawn.items() if name in tables},
-        "statement.json": "the privacy statement, for machines",
+        "statement.json": "the privacy statement as JSON",
         **(refit if REFIT in tables else {}),
         **draft,
         "model_card.md": "this card",
-        HUB_PAGE: "this card below the facts that model hubs read",
-        "report.html": "this card as a page, with pictures of released facts alone",
+        HUB_PAGE: "this card with a header for model hubs",
+        "report.html": "this card as a page, with plots of released numbers only",
         MANIFEST: "the names of all these files, with their SHA-256 checksums",
     }
