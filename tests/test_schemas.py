@@ -184,7 +184,7 @@ class Written(dict[str, list[dict[str, Any]]]):
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+def written(few_orders: None, tmp_path_factory: pytest.TempPathFactory) -> Written:
     return Written(tmp_path_factory.mktemp("votes"))
 
 
