@@ -224,9 +224,7 @@ def test_other_targets_are_planned(command, tables, more, titled):
     assert (code, "--accuracy cannot be looked for: of this target" in " ".join(err.split())) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("target", "more"), [("age", ("--range", "18,90")), pytest.param("ill,old", (), marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("target", "more"), [("age", ("--range", "18,90")), ("ill,old", ())])
 def test_other_targets_of_a_table_are_rehearsed(command, tables, tmp_path, target, more):
     table = pd.read_csv(tables / "public.csv")
     table["ill"] = (table["ill"] == table["ill"].iloc[0]).astype(int)
