@@ -149,7 +149,7 @@ def _files(
         rows = "cells of columns"
         sums = "for pairs of columns, the noisy and scaled number of records in each cell"
     drawn = {
-        LABELS: f"the {rows} that were queried, and their labels (empty if the teachers gave none)",
+        LABELS: f"the {rows} that were queried, and their labels (empty if there are none)",
         NOISY_COUNTS: "for each of these rows, the noisy number of votes for each label",
         NOISY_MOMENTS: sums,
     }
@@ -164,7 +164,7 @@ def _files(
         against = any(asked["parameters"].get("max_labels") == len(content["classes"]) for asked in content["rounds"])
         said = "for and against every label" if against else "for every label"
         drawn = {
-            LABELS: f"the {rows} that were queried, and the answers on every label (empty if the teachers gave none)",
+            LABELS: f"the {rows} that were queried, and the answers on every label (empty if there are none)",
             NOISY_COUNTS: f"the {rows} that were queried, and the noisy numbers of votes {said}",
             NOISY_MOMENTS: "noisy sums of features for every label",
         }
