@@ -31,7 +31,7 @@ from ostrakon.data.datasets import adult, mnist
 from ostrakon.data.embeddings import as_columns
 from ostrakon.options.options import Options
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task, of_protection
+from ostrakon.run.inputs.task import Task, protection_fields
 from ostrakon.run.steps import run_steps
 from ostrakon.run.storage import Storage
 
@@ -79,7 +79,7 @@ def task_of(name: str, data: Path | None, features: Path | None) -> Task:
         X_test = pd.concat([held.X_public, held.X_test], ignore_index=True)
         y_test = np.concatenate([held.y_public, held.y_test])
     private = Rows(X=X, y=y.astype(np.int64), protects="labels")
-    of_labels = of_protection("labels")
+    of_labels = protection_fields("labels")
     return Task(private=private, classes=classes, X_public=X, X_test=X_test, y_test=y_test, **of_labels)
 
 

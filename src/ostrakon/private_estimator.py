@@ -33,7 +33,7 @@ from ostrakon.rows_in_memory import (
 )
 from ostrakon.run.day import today
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task, of_described, of_protection
+from ostrakon.run.inputs.task import Task, described_fields, protection_fields
 from ostrakon.run.spending import note_failure, note_fit, note_search, remember
 from ostrakon.run.steps import FinishedRun, run_steps
 from ostrakon.run.storage import Storage
@@ -104,12 +104,12 @@ class PrivateEstimator(BaseEstimator):
                 "X_public must be given: fit(X, y, X_public=...) needs unlabelled public rows for the teachers to "
                 "label; private rows cannot stand in for them."
             )
-        own: dict[str, Any] = dict(of_protection(self.protect))
+        own: dict[str, Any] = dict(protection_fields(self.protect))
         if isinstance(X_public, Domain):
             require_described(given, X_public)
             # The domain types each cell alone; a column's own type would depend on all private rows.
             given = X_public.typed(given)
-            own = of_described(X_public) | {"kinds": dict(X_public.kinds().kinds)}
+            own = described_fields(X_public) | {"kinds": dict(X_public.kinds().kinds)}
         else:
             own["X_public"] = given if only_labels else self._same_form(X_public, "X_public")
         require_same_images(given, own["X_public"])

@@ -17,7 +17,7 @@ from ostrakon.options.options import AUTO
 from ostrakon.private_estimator import PrivateEstimator
 from ostrakon.rows_in_memory import target_array, warn_outside
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task, of_target
+from ostrakon.run.inputs.task import Task, target_fields
 from ostrakon.run.spending import warn_of_searches
 from ostrakon.validation import InvalidInput
 
@@ -167,7 +167,7 @@ class PATERegressor(RegressorMixin, PrivateEstimator):
         task = Task(
             private=Rows(X=given, y=quantity.steps(values), users=None if users is None else np.asarray(users)),
             names=getattr(self, "feature_names_in_", None),
-            **of_target(quantity, ENDS),
+            **target_fields(quantity, ENDS),
             **own,
         )
         warn_outside(given, task, X=X, X_public=X_public)

@@ -78,12 +78,12 @@ def test_removed_neighbours_need_less_noise_and_change_the_meaning_of_epsilon(me
     part = 0.5 if mechanism == "bounded-gnmax" else (1 + 0.9) / 4
     assert removed.mechanism.sigma2 == pytest.approx(replaced.mechanism.sigma2 * part**0.5, rel=1e-4)
     # Each epsilon is priced for the other definition, too: the same release never has the smaller number for both.
-    assert removed.otherwise("take-out") == (removed.bound.epsilon, removed.delta)
-    assert removed.otherwise("replace")[0] > 1.4
-    assert replaced.otherwise("take-out")[0] < 0.75
+    assert removed.guarantee_under("take-out") == (removed.bound.epsilon, removed.delta)
+    assert removed.guarantee_under("replace")[0] > 1.4
+    assert replaced.guarantee_under("take-out")[0] < 0.75
     known = (("replace", "one"), ("take-out", "other"))
-    assert replaced.own_first(known) == known
-    assert removed.own_first(known) == known[::-1]
+    assert replaced.sorted_adjacencies(known) == known
+    assert removed.sorted_adjacencies(known) == known[::-1]
     # A resumed run keeps them.
     assert plan_from(removed.as_dict(), classes=10) == replace(
         removed, bound=plan_from(removed.as_dict(), classes=10).bound

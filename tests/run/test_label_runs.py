@@ -26,7 +26,7 @@ from ostrakon.options.options import Options
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task, of_protection
+from ostrakon.run.inputs.task import Task, protection_fields
 from ostrakon.run.one_draw import draw_once
 from ostrakon.run.pipeline import run
 from ostrakon.run.stages.features import view_of
@@ -480,7 +480,7 @@ def test_the_estimator_needs_no_public_rows():
 
 
 def test_trained_teachers_in_memory_see_one_label_each():
-    task = Task(private=ROWS, classes=("a", "b"), X_public=X, **of_protection("labels"))
+    task = Task(private=ROWS, classes=("a", "b"), X_public=X, **protection_fields("labels"))
     view = view_of(X, seed=0)
     base = teachers_of(PLAN, task.private, view, TRAINED).predict(view.public)
     for row in (0, 150, 299):

@@ -20,7 +20,7 @@ from ostrakon.mechanisms import BoundedGNMax, GNMax
 from ostrakon.mechanisms.moment_gnmax import MomentGNMax
 from ostrakon.report.table import WARNING, _estimate, _student
 from ostrakon.run.spending import EveryFitSpends, warn_once
-from ostrakon.run.statement import calibration_in_words, described
+from ostrakon.run.statement import calibration_in_words, choice_in_words
 from ostrakon.students.measures import measure_student
 from ostrakon.students.selection import Candidate, Selection
 
@@ -228,8 +228,10 @@ def test_test_rows_judge_a_student_by_what_it_is_for():
 def test_of_equally_good_students_the_first_is_not_called_the_best():
     chosen = Candidate(name="a", student=DummyClassifier())
     selection = Selection(chosen=chosen, student=DummyClassifier(), agreement={"a": 0.9, "b": 0.9})
-    assert described(selection).startswith("a, the first in a fixed order of those that are equally good on held-out")
-    assert described(replace(selection, agreement={"a": 0.9, "b": 0.8})).startswith("a, the best on held-out")
+    assert choice_in_words(selection).startswith(
+        "a, the first in a fixed order of those that are equally good on held-out"
+    )
+    assert choice_in_words(replace(selection, agreement={"a": 0.9, "b": 0.8})).startswith("a, the best on held-out")
 
 
 def test_a_class_that_the_released_numbers_do_not_show_is_named_too():

@@ -7,7 +7,7 @@ from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.mechanisms import QuantityGNMax
 from ostrakon.options.options import Options
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task, of_target
+from ostrakon.run.inputs.task import Task, target_fields
 from ostrakon.run_audit.audit_run import audit_run
 from ostrakon.run_audit.repeated import COUNTS, OF_ERRORS, SUMS
 from ostrakon.votes import STEPS
@@ -24,7 +24,7 @@ def task():
         private=Rows(X=X[:900], y=y[:900]),
         X_public=X[900:],
         fingerprints={"private": "p", "public": "q"},
-        **of_target(quantity, ENDS),
+        **target_fields(quantity, ENDS),
     )
 
 

@@ -81,7 +81,7 @@ class Plan:
         """The guarantee of a release by this plan, if it is claimable."""
         return self.bound if self.gate is None else self.gate.certificate()
 
-    def otherwise(self, relation: Relation) -> tuple[float, float]:
+    def guarantee_under(self, relation: Relation) -> tuple[float, float]:
         """Return (epsilon, delta) under another definition of neighbours (`ostrakon.accounting.adjacent`).
 
         Trained teachers: with "replace" two teachers change, because the content of a record decides its teacher; else
@@ -109,7 +109,7 @@ class Plan:
         assert cost is not None
         return claims_of(self.levels, cost, delta=self.delta, removed=self.mechanism.relation == "take-out")
 
-    def own_first(self, known: tuple[tuple[Relation, str], ...]) -> tuple[tuple[Relation, str], ...]:
+    def sorted_adjacencies(self, known: tuple[tuple[Relation, str], ...]) -> tuple[tuple[Relation, str], ...]:
         """Return the given definitions of neighbours with that of the guarantee first."""
         removed = self.per_record and self.mechanism.relation == "take-out"
         return tuple(sorted(known, key=lambda one: one[0] != "take-out")) if removed else known

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 class Reservation:
-    """What one run takes out of an account of a ledger.
+    """The reservation of one run in an account of a ledger.
 
-    The run's id in the ledger is drawn and stored (`Receipts`) just before it reserves. So a run that was stopped finds
-    its own reservation, and a folder that was copied before that must reserve its own budget. A folder that was copied
-    after that may draw, but only the first of all copies settles: the others are refused before anything is learned.
+    The run's id in the ledger is drawn and stored (`Receipts`) just before it reserves. So a stopped run finds its
+    reservation again, and a folder that was copied before that must reserve its own budget. Of folders that were copied
+    later only the first one settles: the others are refused before anything is learned.
 
     Parameters
     ----------
@@ -64,21 +64,21 @@ class Reservation:
         return self._ledger.url
 
     def history(self) -> History:
-        """The account with all its runs, as it is now; every entry of the ledger is verified."""
+        """Return the account with all its runs; every entry of the ledger is verified."""
         return self._ledger.account(self._name)
 
     def reserve(self) -> str:
-        """Take the run's cost out of the account, once, and return the run's id there.
+        """Reserve the run's cost in the account, once, and return the run's id there.
 
         Errors: see `ostrakon.ledger.ledger.Ledger.reserve`.
         """
         stored = self._receipts.receipt()
         if stored is None:
-            # Before it reserves: a run that is killed after that finds its own reservation.
+            # Stored before it reserves: a run that is killed after that finds its reservation again.
             stored = {"ledger": self.url, "account": self._name, "run": secrets.token_hex(16)}
             self._receipts.keep_receipt(stored)
         elif "hash" in stored:
-            # Something may have been drawn: a ledger that does not know of it is an older copy.
+            # Noise may have been drawn, so a ledger without this reservation is an older copy.
             self._ledger.require_kept(_receipt(stored))
         receipt = self._ledger.reserve(self._name, stored["run"], self._cost, what=self._what, **self._terms)
         if receipt.as_dict() != stored:
@@ -137,23 +137,23 @@ class Budget(Reservation):
         return Budget(self._ledger, self.account, plan, cost=cost, of=self._of, receipts=receipts)
 
     def of_plan(self, plan: Plan, receipts: Receipts) -> Budget:
-        """The budget of another run on the same data."""
+        """Return the budget of another run on the same data."""
         cost = cost_within(self.account.cap, plan)
         return self._with(plan, receipts, cost=cost)
 
     def again(self, receipts: Receipts) -> Budget:
-        """The budget of one more run by the same plan, on the same data."""
+        """Return the budget of one more run by the same plan, on the same data."""
         return self._with(self._plan, receipts, cost=self._cost)
 
     def times(self, most: int = 1000) -> int:
-        """Number of runs like this one that still fit into the account as it was last read, at most `most`."""
+        """Return how many runs like this one still fit into the account as it was last read, at most `most`."""
         runs, total, cap = 0, self.account.total.add(self._cost), self.account.cap
         while runs < most and not self.account.closed and cap.admits(total):
             runs, total = runs + 1, total.add(self._cost)
         return runs
 
     def reserve(self) -> str:
-        """As `Reservation.reserve`; `account` is then as it is after that."""
+        """Do `Reservation.reserve` and update `account`."""
         run = super().reserve()
         self.account = self._ledger.balance(self.account.name)
         return run
@@ -200,7 +200,7 @@ class ConsentBudget(Budget):
             level.settle_bytes(drawn, part=part)
 
     def times(self, most: int = 1000) -> int:
-        """Number of runs like this one that still fit into all accounts, at most `most`."""
+        """Return how many runs like this one still fit into all accounts, at most `most`."""
         return min([super().times(most), *(level.times(most) for level in self._levels)])
 
 
@@ -221,7 +221,7 @@ class LevelBudget(Budget):
 
 
 class _PartReceipts:
-    """What a run knows of one of its reservations, stored with the others. level: None for the first one."""
+    """The receipt of one of a run's reservations, stored with the others. level: None for the first one."""
 
     def __init__(self, all_: Receipts, level: str | None) -> None:
         self._all, self._level = all_, level
@@ -241,28 +241,28 @@ class _PartReceipts:
             self._all.keep_receipt({**receipt, "levels": levels})
 
 
-def _of_consent(account: Account, level: str = "") -> str:
-    """The mark of an account with levels of consent, and of that of each of its levels."""
+def _consent_mark(account: Account, level: str = "") -> str:
+    """Return the mark of an account with levels of consent, or of the account of a level."""
     return hashlib.sha256(f"levels of consent of {account.name}: {level}".encode()).hexdigest()
 
 
 def _level_budgets(
     ledger: Ledger, account: Account, plan: Plan, consent: Consent, *, of: dict[str, Any], receipts: Receipts
 ) -> tuple[LevelBudget, ...]:
-    """The reservations of all levels but the highest; caps in proportion to the epsilons that the levels allow."""
+    """Return the reservations of all levels except the highest; caps are proportional to the epsilons of the levels."""
     from ostrakon.ledger.cost import Cost
     from ostrakon.ledger.filter import Filter
 
     highest = max(plan.levels, key=lambda level: level.weight).name
-    if _of_consent(account) not in account.fingerprints:
+    if _consent_mark(account) not in account.fingerprints:
         if account.spent > 0:
             raise InvalidInput(
                 f"consent cannot be given: account {account.name!r} of these data has runs without it, which every "
                 "level would have to pay for."
             )
-        ledger.bind(account.name, _of_consent(account))
-    whole = plan.mechanism.run_cost(queries=plan.queries)
-    assert whole is not None
+        ledger.bind(account.name, _consent_mark(account))
+    full_cost = plan.mechanism.run_cost(queries=plan.queries)
+    assert full_cost is not None
     budgets: list[LevelBudget] = []
     for level, claim in zip(plan.levels, plan.level_claims(), strict=True):
         if level.name == highest:
@@ -270,23 +270,23 @@ def _level_budgets(
         cap = Filter.create(
             epsilon=account.cap.epsilon * consent.epsilons[level.name] / consent.epsilon, delta=account.cap.delta
         )
-        own = ledger.open(
-            f"{account.name}, level {level.name}", cap=cap, fingerprint=_of_consent(account, level.name), **of
+        level_account = ledger.open(
+            f"{account.name}, level {level.name}", cap=cap, fingerprint=_consent_mark(account, level.name), **of
         )
-        cost = Cost.of(mu=level.cost(whole).mu)
-        budgets.append(LevelBudget(ledger, own, plan, cost=cost, of=of, receipts=receipts, claim=claim))
+        cost = Cost.of(mu=level.cost(full_cost).mu)
+        budgets.append(LevelBudget(ledger, level_account, plan, cost=cost, of=of, receipts=receipts, claim=claim))
     return tuple(budgets)
 
 
 def description_of(mechanism: Mechanism, *, queries: int, teachers: int) -> str:
-    """What a run releases, in words, as the ledger shows it."""
+    """Return a description of a run's release for the ledger."""
     return f"{mechanism.name}, {queries} queries, {teachers} teachers"
 
 
 def budget_of(
     plan: Plan, task: Task, options: Options, receipts: Receipts, *, besides: Sequence[Plan] = ()
 ) -> Budget | None:
-    """The budget of a run in the ledger that its options name; None if they name none.
+    """Return the budget of a run in the ledger that its options name; None if they name none.
 
     If the data have no account and a budget is given, an account is opened: at the plan's delta, and of the kind in
     which most runs like this one fit (`Filter.for_runs_like`).
@@ -314,12 +314,12 @@ def budget_of(
     from ostrakon.ledger.ledger import Ledger
 
     ledger = Ledger(options.ledger)
-    relation = plan.own_first(task.private.adjacencies(counted=plan.per_record))[0][0]
+    relation = plan.sorted_adjacencies(task.private.adjacencies(counted=plan.per_record))[0][0]
     of = {"unit": task.private.unit, "relation": relation}
     account = _account_of(ledger, [plan, *besides], task, options, of=of)
     cost: Any = {"cost": cost_within(account.cap, plan), "of": of}
     if task.consent is None:
-        if _of_consent(account) in account.fingerprints:
+        if _consent_mark(account) in account.fingerprints:
             raise InvalidInput(
                 f"consent must be given: account {account.name!r} of these data was opened with levels of consent, and "
                 "a run without them would charge one level alone."
@@ -333,10 +333,10 @@ def budget_of(
 
 
 def costs_of_plan(plan: Plan) -> tuple[Cost, ...]:
-    """What a run by this plan costs, worst case, in every form in which it can be charged; of a gate, its certificate.
+    """Return the worst-case cost of a run in every form in which it can be charged; with a gate, its certificate.
 
-    The second form is the plan's own (epsilon, delta), where that is a worst case: a run that is pure-DP at epsilon
-    outside an event of probability delta. It is the only one that knows of adaptive composition.
+    The second form is the (epsilon, delta) of the plan, if that is a worst case: pure DP at epsilon outside an event of
+    probability delta. It is the only form with adaptive composition.
     """
     from ostrakon.ledger.cost import cost_of, cost_of_pair
 
@@ -350,32 +350,32 @@ def costs_of_plan(plan: Plan) -> tuple[Cost, ...]:
 
 
 def cost_within(cap: Filter, plan: Plan) -> Cost:
-    """`cheapest` of a run by this plan."""
+    """Return the `cheapest` cost of a run by this plan."""
     return cheapest(cap, costs_of_plan(plan))
 
 
 def cheapest(cap: Filter, costs: tuple[Cost, ...]) -> Cost:
-    """The form of a run's cost that takes least of an empty account with this cap; the first one if none fits.
+    """Return the cost that uses least of an empty account with this cap; the first one if none fits.
 
-    It depends on public numbers. A refusal then speaks of the mechanism, not of a probability of failure.
+    It depends on public numbers. The first one makes refusals name the mechanism.
     """
     least = min(costs, key=lambda cost: cap.fraction_used([cost]))
     return least if cap.fraction_used([least]) <= 1 else costs[0]
 
 
 def _account_of(ledger: Ledger, plans: list[Plan], task: Task, options: Options, *, of: dict[str, Any]) -> Account:
-    """The account of the data, opened where there is none yet. of: the unit and the relation that it is for."""
+    """Return the account of the data, opened if there is none yet. of: its unit and relation."""
     fingerprint = ledger.fingerprint(task.private.fingerprint, create=options.budget is not None)
     accounts = ledger.accounts()
-    alike = [one for one in accounts.values() if {"unit": one.unit, "relation": one.relation} == of]
-    bound = next((one for one in alike if fingerprint in one.fingerprints), None)
+    matching = [one for one in accounts.values() if {"unit": one.unit, "relation": one.relation} == of]
+    bound = next((one for one in matching if fingerprint in one.fingerprints), None)
     named = accounts.get(options.ledger_account) if options.ledger_account is not None else None
     if bound is not None and options.ledger_account not in (None, bound.name):
         raise InvalidInput(
             f"ledger_account must be {bound.name!r}, to which these data are bound, got {options.ledger_account!r}."
         )
     if bound is None and named is not None and not named.fingerprints:
-        # It was opened without data.
+        # The account was opened without data.
         bound = ledger.bind(named.name, fingerprint)
     if bound is None and named is not None and fingerprint in named.fingerprints:
         return named  # for other neighbours: `require_room` refuses it
@@ -385,7 +385,7 @@ def _account_of(ledger: Ledger, plans: list[Plan], task: Task, options: Options,
             f"{_binding(options, named.name, of)}, else open another account."
         )
     if bound is None:
-        return _opened(ledger, plans, options, of=of, fingerprint=fingerprint, known=len(accounts))
+        return _open_account(ledger, plans, options, of=of, fingerprint=fingerprint, known=len(accounts))
     if options.budget is not None and options.budget != bound.cap.epsilon:
         raise InvalidInput(
             f"budget must be {bound.cap.epsilon:g}, with which account {bound.name!r} of these data was opened, got "
@@ -394,7 +394,7 @@ def _account_of(ledger: Ledger, plans: list[Plan], task: Task, options: Options,
     return bound
 
 
-def _opened(
+def _open_account(
     ledger: Ledger, plans: list[Plan], options: Options, *, of: dict[str, Any], fingerprint: str, known: int
 ) -> Account:
     from ostrakon.ledger.filter import Filter
@@ -405,7 +405,7 @@ def _opened(
         changed = f" If they are changed data of an account there, bind them to it by {bind} instead." if known else ""
         raise InvalidInput(f"budget must be given: these data have no account in {options.ledger} yet.{changed}")
     if known and options.ledger_account is None:
-        # Nearly the same data would get a full budget every time.
+        # Otherwise slightly changed data would get a full budget every time.
         raise InvalidInput(
             f"ledger_account must be given: these data, with these neighbours, are new to {options.ledger}. If an "
             f"account there for one {of['unit']} (neighbours: {of['relation']}) is of the same people, bind them to it "
@@ -428,7 +428,7 @@ def _opened(
 
 
 def _binding(options: Options, name: str, of: Mapping[str, Any]) -> str:
-    """The command that binds changed data to their account."""
+    """Return the command that binds changed data to their account."""
     by = " --by COLUMN" if of["unit"] == "user" else ""
     return f"`ostrakon ledger open {options.ledger} {name} --private FILE{by}`"
 

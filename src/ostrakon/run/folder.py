@@ -1,4 +1,4 @@
-"""A run's folder: made, recognized, locked, and refused where it is somebody else's."""
+"""The folder of a run: created, recognized, locked, and refused if it belongs to another run."""
 
 import contextlib
 import os
@@ -28,16 +28,16 @@ _HEADER = """\
 
 """
 
-_OF_A_PLAN = {"asked", "settled", "date", "versions", "fingerprints"}
-_REBUILT = {"outside_public_range.json", "representation.joblib", "shards", "features"}
-"""What private/ holds before there are votes or teachers."""
+_PLAN_TABLES = {"asked", "settled", "date", "versions", "fingerprints"}
+_REBUILDABLE = {"outside_public_range.json", "representation.joblib", "shards", "features"}
+"""Contents of private/ before there are votes or teachers."""
 
 
 class Receipts(Protocol):
-    """Where a run stores what it knows of its reservation: in run.toml, or in memory."""
+    """Storage of a run's reservation: in run.toml, or in memory."""
 
     def receipt(self) -> dict[str, Any] | None:
-        """What was stored, None at first."""
+        """Return what was stored, None at first."""
         ...
 
     def keep_receipt(self, receipt: dict[str, Any]) -> None:
@@ -48,9 +48,8 @@ class Receipts(Protocol):
 class RunFolder:
     """The folder of one run.
 
-    path/run.toml: what was asked, what was settled and on which day, versions, fingerprints, which noise was drawn,
-    what was reserved in a ledger.
-    path/private (0700): what must never leave. path/release: what may leave.
+    path/run.toml: requested and settled options, date, versions, fingerprints, marks of drawn noise, and the
+    reservation in a ledger. path/private (0700): must never leave. path/release: may be published.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -62,9 +61,9 @@ class RunFolder:
 
     @contextlib.contextmanager
     def opened(self) -> "Generator[RunFolder]":
-        """Hold the folder for this process: made where it is missing, locked against a second one.
+        """Create the folder if it is missing, and lock it for this process.
 
-        Errors: `InvalidInput` where the path is a file, a folder that is not a run of ostrakon, or in use.
+        Errors: `InvalidInput` if the path is a file, a folder that is not a run of ostrakon, or in use.
         """
         new = not self.path.exists()
         self._make()
@@ -88,7 +87,7 @@ class RunFolder:
             lock.release()
 
     def read(self) -> dict[str, Any] | None:
-        """The content of run.toml, None before it is first written. Refused where it is not one of ostrakon."""
+        """Return the content of run.toml, None before it is first written. Refuse one that ostrakon did not write."""
         if not self.description.exists():
             return None
         try:
@@ -97,24 +96,24 @@ class RunFolder:
             raise InvalidInput(f"{self.description} must be a TOML file written by ostrakon ({error}).") from None
 
     def write(self, content: dict[str, Any]) -> None:
-        """Write run.toml, whole or not at all, with a checksum of what it says; and its copy, where there is one."""
-        own = {"format": FORMAT, "checksum": digest_of_json(content)}
-        text = _HEADER + tomli_w.dumps({"ostrakon": own, **content})
+        """Write run.toml atomically, with a checksum of its content, and its copy, if there is one."""
+        header = {"format": FORMAT, "checksum": digest_of_json(content)}
+        text = _HEADER + tomli_w.dumps({"ostrakon": header, **content})
         write_atomically(self.description, text, mode=0o600)
         if self._copy is not None:
             self._copy.put(text.encode())
 
     def copy_to(self, target: ObjectPath) -> None:
-        """From now on, have a copy of run.toml at `target` whenever it is written."""
+        """Copy run.toml to `target`, now and whenever it is written."""
         self._copy = target
         self.write(self.read() or {})
 
     def add(self, name: str, table: dict[str, Any]) -> None:
-        """Put a table into run.toml, in place of the one of that name."""
+        """Write a table into run.toml, replacing the one with that name."""
         self.write({**(self.read() or {}), name: table})
 
     def remove(self, name: str) -> None:
-        """Take a table out of run.toml."""
+        """Remove a table from run.toml."""
         self.write({key: value for key, value in (self.read() or {}).items() if key != name})
 
     def receipt(self) -> dict[str, Any] | None:
@@ -127,19 +126,19 @@ class RunFolder:
 
     @property
     def identity(self) -> str:
-        """A checksum of what was asked, what was settled, and on which data: what is kept in private/ belongs to it."""
+        """A checksum of requested options, settled options and data, which identifies the files in private/."""
         content = self.read() or {}
         return digest_of_json({key: content.get(key) for key in ("asked", "settled", "fingerprints")})
 
     @property
     def marks(self) -> Marks:
-        """What noise was drawn, as run.toml remembers it."""
-        return _Drawn(self)
+        """The marks of drawn noise in run.toml."""
+        return _DrawMarks(self)
 
     def refuse_other_run(self, asked: dict[str, Any], fingerprints: dict[str, str], *, begun: bool = False) -> None:
-        """Refuse to go on with a folder whose run was asked for something else, or had other data.
+        """Refuse to continue a run that had other options or other data.
 
-        begun: refuse it only where that run has begun (see `take_over`).
+        begun: refuse only a run that has begun (see `take_over`).
         """
         content = self.read()
         if content is None or (begun and not self.has_begun(content)):
@@ -147,10 +146,10 @@ class RunFolder:
         require_same_run(content, asked, fingerprints, where=self.path)
 
     def take_over(self, asked: dict[str, Any], fingerprints: dict[str, str]) -> None:
-        """As `refuse_other_run`, within `opened`: but another run that stopped before it began is forgotten.
+        """Do `refuse_other_run`, within `opened`, but remove another run that had not begun.
 
-        It has begun when there are votes, teachers, noise or a release, or when it has reserved in a ledger. Before
-        that, as where its encoder failed, there is nothing but a plan and what can be made again from the data.
+        A run has begun if there are votes, teachers, noise, a release or a reservation in a ledger. Before that, for
+        example if its encoder failed, there is only a plan and what can be computed again from the data.
         """
         content = self.read()
         if content is None:
@@ -159,22 +158,22 @@ class RunFolder:
         if not same and not self.has_begun(content):
             try:
                 empty = [entry for entry in self.private.iterdir() if _is_empty(entry)]
-                for path in (*(self.private / name for name in _REBUILT), *empty):
+                for path in (*(self.private / name for name in _REBUILDABLE), *empty):
                     shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
-                # Last: a folder without it must hold nothing private.
+                # Removed last, because a folder without it must not contain private files.
                 self.description.unlink()
             except OSError as error:
                 raise cannot_write(self.path, error) from error
         self.refuse_other_run(asked, fingerprints)
 
     def has_begun(self, content: dict[str, Any]) -> bool:
-        """Whether the run that `content` of run.toml describes has left more than can be made again."""
+        """Whether the run described by `content` of run.toml has left more than can be computed again."""
         entries = list(self.private.iterdir()) if self.private.is_dir() else []
         kept = {entry.name for entry in entries if not _is_empty(entry)}
-        return bool(set(content) - _OF_A_PLAN or kept - _REBUILT or self.release.exists())
+        return bool(set(content) - _PLAN_TABLES or kept - _REBUILDABLE or self.release.exists())
 
     def _remove_if_empty(self, *, new: bool) -> None:
-        """Leave nothing of a run that was refused before it wrote anything. new: whether the folder is its own."""
+        """Remove an empty folder after a refused run. new: whether this process created it."""
         names = {entry.name for entry in self.path.iterdir()}
         if names <= {".lock", "private"} and _is_empty(self.private):
             self.private.rmdir()
@@ -200,15 +199,15 @@ class RunFolder:
 
 
 def read_description(content: bytes, where: Any) -> dict[str, Any]:
-    """What a run.toml says. Errors: `InvalidInput` where it is not one of ostrakon, or was changed."""
+    """Return the content of a run.toml. Errors: `InvalidInput` if ostrakon did not write it, or it was changed."""
     try:
         described = tomllib.loads(content.decode())
     except ValueError as error:
         raise InvalidInput(f"{where} must be a TOML file written by ostrakon ({error}).") from None
-    own = described.pop("ostrakon", None)
-    if not isinstance(own, dict) or own.get("format") != FORMAT:
+    header = described.pop("ostrakon", None)
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise InvalidInput(f"{where} must be written by this version of ostrakon, format {FORMAT}.")
-    if own.get("checksum") != digest_of_json(described):
+    if header.get("checksum") != digest_of_json(described):
         raise InvalidInput(
             f"{where} was changed after it was written: what it says of the run can no longer be relied on; restore it "
             "or start a new run in a new folder."
@@ -219,26 +218,31 @@ def read_description(content: bytes, where: Any) -> dict[str, Any]:
 def require_same_run(
     content: dict[str, Any], asked: dict[str, Any], fingerprints: dict[str, str], *, where: Any
 ) -> None:
-    """Refuse a run, held at `where`, that was asked for something else or had other data. Errors: `InvalidInput`."""
-    # In another folder a study would draw its noise a second time.
+    """Refuse a run, stored at `where`, with other options or other data. Errors: `InvalidInput`."""
+    # A study in another folder would draw its noise a second time.
     other = "" if "study" in asked else " or choose another folder"
-    before = content.get("asked", {})
-    different = [key for key in dict.fromkeys([*asked, *before]) if asked.get(key) != before.get(key)]
-    if different:
+    stored_request = content.get("asked", {})
+    changed_settings = [
+        key for key in dict.fromkeys([*asked, *stored_request]) if asked.get(key) != stored_request.get(key)
+    ]
+    if changed_settings:
         differences = ", ".join(
-            f"{key.replace('_', ' ')} was {_shown(before.get(key))}, now {_shown(asked.get(key))}" for key in different
+            f"{key.replace('_', ' ')} was {_shown(stored_request.get(key))}, now {_shown(asked.get(key))}"
+            for key in changed_settings
         )
         raise InvalidInput(f"{where} holds another run ({differences}); repeat its settings{other}.")
-    changed = sorted(key for key, value in fingerprints.items() if content.get("fingerprints", {}).get(key) != value)
-    if changed:
+    changed_data = sorted(
+        key for key, value in fingerprints.items() if content.get("fingerprints", {}).get(key) != value
+    )
+    if changed_data:
         raise InvalidInput(
-            f"{where} holds a run on other data (the {' and the '.join(changed)} data changed); "
+            f"{where} holds a run on other data (the {' and the '.join(changed_data)} data changed); "
             f"give the same files{other}."
         )
 
 
-class _Drawn:
-    """Checksums of what was drawn, in the table [drawn] of run.toml, which a copy without private/ still has."""
+class _DrawMarks:
+    """Checksums of drawn noise in the table [drawn] of run.toml, which copies without private/ also have."""
 
     def __init__(self, home: RunFolder) -> None:
         self._home = home
@@ -252,7 +256,7 @@ class _Drawn:
 
 
 def _is_empty(entry: Path) -> bool:
-    """Whether it is a folder in which nothing has been kept."""
+    """Whether it is an empty folder."""
     return entry.is_dir() and not entry.is_symlink() and not any(entry.iterdir())
 
 

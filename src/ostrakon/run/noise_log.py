@@ -1,4 +1,4 @@
-"""The noise log: every noisy answer is drawn once, written to the disk, and only then looked at.
+"""The noise log: every noisy answer is drawn once, written to the disk, and only then used.
 
 A second noisy answer to the same vote is a second privacy cost. The log is
 written ahead of every use: answers are drawn in memory, flushed to `private/noise/` under their final name, and only
@@ -8,10 +8,10 @@ a log that is on the disk is ever read by the student, the labels or the stateme
   decides whether a disk is full, is the same for all of them);
 - after the rename: the next start reads the log and draws nothing.
 A log that is damaged, or belongs to other votes, another mechanism or other parameters is refused, never replaced.
-And before an answer that is on the disk is looked at, a mark of it is written outside `private/` (into run.toml): a
-copy of the run whose log is gone, or is another one, is refused instead of drawing a second time.
-A log in object storage is one for all machines that go on with a run: a draw is put only where there is none, and who
-comes second takes what is there.
+Before an answer on the disk is used, a mark of it is written outside `private/` (into run.toml): a copy of the run
+whose log is missing or different is refused instead of drawing a second time.
+A log in object storage is shared by all machines that continue a run: a draw is stored only if there is none, and the
+others use the stored one.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ from ostrakon.votes import IntArray, Moments, Votes
 FORMAT = 2
 
 VotesOrSums = Votes | Moments
-"""What noise is drawn for."""
+"""Inputs of noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,11 +57,11 @@ class OneDraw:
 
 
 Drawable = Mechanism | OneDraw
-"""What the log draws."""
+"""Objects that the log draws from."""
 
 
 class Log:
-    """Draws, and stores nothing: for one process that either finishes or publishes nothing."""
+    """Draws without storing, for a process that either finishes or publishes nothing."""
 
     def draw(
         self,
@@ -72,30 +72,30 @@ class Log:
         *,
         max_answers: int | None = None,
     ) -> tuple[IntArray, bool]:
-        """(what `mechanism.sample` gave, one row per query; whether its noise came from a cryptographic source)."""
+        """Return (the sample of the mechanism, one row per query; whether its noise is cryptographic)."""
         return sample_capped(votes, mechanism, rng, max_answers=max_answers), is_private(rng)
 
     def keep(self, name: str, make: Callable[[], FloatArray]) -> FloatArray:
-        """The public array of that name (scores that a later draw depends on): made once, then the same for ever."""
+        """Return the public array of that name (scores that a later draw depends on), computed once."""
         return make()
 
 
 class Marks(Protocol):
-    """The checksums of what was drawn, by name, where they outlive the noise log (a dict, for tests)."""
+    """The checksums of draws by name, stored outside the noise log (a dict, for tests)."""
 
     def get(self, name: str, /) -> str | None:
-        """The checksum, None where that was never drawn."""
+        """Return the checksum, None if there was no draw."""
         ...
 
     def __setitem__(self, name: str, checksum: str, /) -> None:
-        """Note it, on the disk when this returns."""
+        """Store it; it is on the disk when this returns."""
         ...
 
 
 class NoiseLog(Log):
-    """Draws once per name and remembers on the disk, in `folder` (inside `private/`), or in object storage.
+    """Draws once per name and stores it on the disk, in `folder` (inside `private/`), or in object storage.
 
-    marks: where it is noted that something was drawn (see `ostrakon.run.folder.RunFolder.marks`).
+    marks: marks of draws (see `ostrakon.run.folder.RunFolder.marks`).
     """
 
     def __init__(self, folder: Path | ObjectPath, *, marks: Marks | None = None) -> None:
@@ -113,16 +113,16 @@ class NoiseLog(Log):
         *,
         max_answers: int | None = None,
     ) -> tuple[IntArray, bool]:
-        """The answers of that name: read where they were drawn before, else drawn, flushed to the disk, then returned.
+        """Return the answers of that name: read if they were drawn before, else drawn and flushed to the disk first.
 
-        Errors: `InvalidInput` where the log belongs to other votes, another mechanism or other parameters, where it is
-        damaged, and where it is gone though it was drawn.
+        Errors: `InvalidInput` if the log belongs to other votes, another mechanism or other parameters, is damaged, or
+        is missing although it was drawn.
         """
-        belongs = _belongs_to(votes, mechanism, max_answers)
+        belongs = _identity_of_draw(votes, mechanism, max_answers)
 
         def sample() -> tuple[IntArray, dict[str, Any]]:
             answers = sample_capped(votes, mechanism, rng, max_answers=max_answers)
-            # Of one width, so that the size on the disk does not depend on what was drawn.
+            # A fixed width, so that the size on the disk does not depend on the draw.
             return answers.astype(np.int64), {**belongs, "private": is_private(rng)}
 
         stored = self._once(name, sample)
@@ -136,14 +136,14 @@ class NoiseLog(Log):
         return answers, bool(stored.belongs["private"])
 
     def keep(self, name: str, make: Callable[[], FloatArray]) -> FloatArray:
-        """The public array of that name: read where it was made before, else made, flushed to the disk, returned.
+        """Return the public array of that name: read if it exists, else computed and flushed to the disk first.
 
-        Errors: `InvalidInput` where it is damaged, gone, or not the array that was made first.
+        Errors: `InvalidInput` if it is damaged, missing, or not the first array.
         """
         return array_from(self._once(name, lambda: (make(), None)).payload)
 
     def _once(self, name: str, make: Callable[[], tuple[NDArray[Any], Any]]) -> Checksummed:
-        """What is on the disk under that name, made where it never was; marked before anybody looks at it."""
+        """Return what is stored under that name, computed if it never was; it is marked before it is used."""
         path, mark = self._path(name), self._marks.get(name)
         stored = self._read(path, name)
         if stored is None:
@@ -185,23 +185,23 @@ def sample_capped(
 ) -> IntArray:
     """`mechanism.sample`, then "no answer" (-1) for every query after the first `max_answers` answered ones.
 
-    Asking stops at the cap: the labels beyond it are never looked at.
+    Labels beyond the cap are never used.
     """
-    given: Any = votes  # counts or sums, as what is drawn needs them
-    answers = np.array(mechanism.sample(given, require_rng(rng)), dtype=np.int64)
+    table: Any = votes  # counts or sums, by the mechanism
+    answers = np.array(mechanism.sample(table, require_rng(rng)), dtype=np.int64)
     if max_answers is not None:
         answers[np.cumsum(answers != NO_ANSWER) > max_answers] = NO_ANSWER
     return answers
 
 
 def fingerprint_of(votes: VotesOrSums) -> str:
-    """SHA-256 of the histograms. It depends on the private votes: it stays in `private/`."""
+    """Return the SHA-256 of the histograms. It depends on the private votes, so it stays in `private/`."""
     digest = hashlib.sha256(f"{votes.counts.shape} {votes.teachers} {votes.abstentions} ".encode())
     digest.update(np.ascontiguousarray(votes.counts).tobytes())
     return digest.hexdigest()
 
 
-def _belongs_to(votes: VotesOrSums, mechanism: Drawable, max_answers: int | None) -> dict[str, Any]:
+def _identity_of_draw(votes: VotesOrSums, mechanism: Drawable, max_answers: int | None) -> dict[str, Any]:
     parameters = {
         name: hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         if isinstance(value, np.ndarray)

@@ -1,4 +1,4 @@
-"""Noisy answers to votes of one's own: paid from an account, drawn once, stored."""
+"""Noisy answers to existing votes: paid from an account, drawn once, stored."""
 
 import functools
 import os
@@ -30,7 +30,7 @@ LABELS = "labels.csv"
 
 @dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """What was drawn.
+    """The result of a draw.
 
     Parameters
     ----------
@@ -93,22 +93,22 @@ def draw_once(
     account must be for such neighbours. Together with everything else on the account: its cap (docs/ledger.md).
     """
     accounts = Ledger(ledger)
-    known = accounts.account(line("account", account))
+    account_history = accounts.account(line("account", account))
     stages = _stages(mechanism, votes, max_answers)
-    for one in stages:
-        _require_fit_for_draws(one.mechanism, known)
-    delta = known.cap.delta if delta is None else fraction("delta", delta)
+    for stage in stages:
+        _require_fit_for_draws(stage.mechanism, account_history)
+    delta = account_history.cap.delta if delta is None else fraction("delta", delta)
     classes = votes.classes if votes.classes_are_public else None
     shape: dict[str, Any] = {"teachers": votes.teachers, "classes": classes, "abstentions": votes.abstentions}
     bound = worst_case_of_stages(stages, delta=delta, **shape)
-    cost = cheapest(known.cap, (_lanes(stages, shape), *cost_of_pair(bound.epsilon, delta)))
-    asked = {"account": account, "delta": delta, **_asked(stages)}
+    cost = cheapest(account_history.cap, (_total_cost(stages, shape), *cost_of_pair(bound.epsilon, delta)))
+    asked = {"account": account, "delta": delta, **_settings(stages)}
     home = RunFolder(folder)
-    prints = {"votes": fingerprint_of(votes)}
+    fingerprints = {"votes": fingerprint_of(votes)}
     with home.opened():
-        home.refuse_other_run(asked, prints)
+        home.refuse_other_run(asked, fingerprints)
         if home.read() is None:
-            home.write({"asked": asked, "fingerprints": prints})
+            home.write({"asked": asked, "fingerprints": fingerprints})
         stored = home.receipt() or {"ledger": accounts.url}
         if stored["ledger"] != accounts.url:
             raise InvalidInput(f"ledger must be {stored['ledger']}, in which {folder} has reserved, got {ledger!r}.")
@@ -117,9 +117,14 @@ def draw_once(
             account,
             cost,
             what="; ".join(
-                description_of(one.mechanism, queries=one.queries, teachers=votes.teachers) for one in stages
+                description_of(stage.mechanism, queries=stage.queries, teachers=votes.teachers) for stage in stages
             ),
-            terms={"unit": known.unit, "relation": known.relation, "epsilon": bound.epsilon, "delta": delta},
+            terms={
+                "unit": account_history.unit,
+                "relation": account_history.relation,
+                "epsilon": bound.epsilon,
+                "delta": delta,
+            },
             receipts=home,
         )
         reservation.reserve()
@@ -137,40 +142,44 @@ def _stages(mechanism: Mechanism | Sequence[Stage], votes: Votes, max_answers: i
     if isinstance(mechanism, Mechanism):
         return [Stage(mechanism=mechanism, queries=votes.queries, max_answers=max_answers)]
     stages = list(mechanism)
-    asked = sum(one.queries for one in stages)
-    if max_answers is not None or asked != votes.queries:
+    queries = sum(one.queries for one in stages)
+    if max_answers is not None or queries != votes.queries:
         raise InvalidInput(
-            f"stages must ask all {votes.queries} queries and have their own max_answers, got {asked} queries."
+            f"stages must ask all {votes.queries} queries and have their own max_answers, got {queries} queries."
         )
     return stages
 
 
-def _lanes(stages: Sequence[Stage], shape: dict[str, Any]) -> Cost:
-    """What all stages cost in every currency: each bound is the sum of theirs."""
-    sizes = [{"queries": one.queries, "max_answers": one.max_answers} for one in stages]
-    costs = [cost_of(one.mechanism, **size, **shape) for one, size in zip(stages, sizes, strict=True)]
+def _total_cost(stages: Sequence[Stage], shape: dict[str, Any]) -> Cost:
+    """Return the cost of all stages in every currency, as sums over stages."""
+    sizes = [{"queries": stage.queries, "max_answers": stage.max_answers} for stage in stages]
+    costs = [cost_of(stage.mechanism, **size, **shape) for stage, size in zip(stages, sizes, strict=True)]
     return functools.reduce(Cost.__add__, costs)
 
 
-def _asked(stages: Sequence[Stage]) -> dict[str, Any]:
-    """The settings of a draw, as plain values by name; of several stages, each name has the number of its stage."""
+def _settings(stages: Sequence[Stage]) -> dict[str, Any]:
+    """Return the settings of a draw as plain values; with several stages, names end with the stage's number."""
     asked: dict[str, Any] = {}
-    for number, one in enumerate(stages, start=1):
-        own = {"mechanism": one.mechanism.name, **one.mechanism.parameters(), "max_answers": one.max_answers}
-        own |= {"queries": one.queries} if len(stages) > 1 else {}
+    for number, stage in enumerate(stages, start=1):
+        parameters = {
+            "mechanism": stage.mechanism.name,
+            **stage.mechanism.parameters(),
+            "max_answers": stage.max_answers,
+        }
+        parameters |= {"queries": stage.queries} if len(stages) > 1 else {}
         end = f"_{number}" if len(stages) > 1 else ""
-        asked |= {name + end: plain(value) for name, value in own.items() if value is not None}
+        asked |= {name + end: plain(value) for name, value in parameters.items() if value is not None}
     return asked
 
 
 def _answers(log: NoiseLog, votes: Votes, stages: Sequence[Stage]) -> IntArray:
     drawn, first = [], 0
-    for number, one in enumerate(stages, start=1):
+    for number, stage in enumerate(stages, start=1):
         name = f"answers-{number}" if len(stages) > 1 else "answers"
-        of_stage = votes[first : first + one.queries]
-        labels, _ = log.draw(name, of_stage, one.mechanism, secure_rng(), max_answers=one.max_answers)
+        stage_votes = votes[first : first + stage.queries]
+        labels, _ = log.draw(name, stage_votes, stage.mechanism, secure_rng(), max_answers=stage.max_answers)
         drawn.append(labels)
-        first += one.queries
+        first += stage.queries
     return np.concatenate(drawn)
 
 

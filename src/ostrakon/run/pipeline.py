@@ -1,4 +1,4 @@
-"""A run in a folder: each step reads what is already on the disk, or does its work and writes it."""
+"""A run in a folder: each step reads its result from the disk, or computes and writes it."""
 
 import dataclasses
 import os
@@ -46,7 +46,7 @@ def run(
     task : Task
     options : Options
     asked : dict, optional
-        What the user typed, as run.toml stores it and a resumed run compares it.
+        The options as the user typed them, which run.toml stores and a resumed run compares.
     rng : numpy.random.Generator, optional
         None for the cryptographic noise source. An ordinary generator is for tests; the statement then says "not
         private".

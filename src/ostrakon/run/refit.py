@@ -19,7 +19,7 @@ from ostrakon.features.representation import is_file_or_code, name_without_folde
 from ostrakon.options.options import ACCURACY, OF_COUNTS, ORDERED, is_auto
 from ostrakon.planning.choose_mechanism import require_learnable
 from ostrakon.planning.plan import Plan, levels_from
-from ostrakon.run.inputs.again import Again
+from ostrakon.run.inputs.again import EarlierPublic
 from ostrakon.run.stages.estimates import STUDENT_WARNINGS, judged
 from ostrakon.run.stages.features import NO_ENCODER, View, view_of
 from ostrakon.run.stages.intervals import estimates_compared, intervals_of, same_estimates
@@ -27,8 +27,8 @@ from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.released import released_student
 from ostrakon.run.stages.student import fit_student
-from ostrakon.run.statement import calibration_in_words, described
-from ostrakon.run.steps import FinishedRun, measured
+from ostrakon.run.statement import calibration_in_words, choice_in_words
+from ostrakon.run.steps import FinishedRun, measure_on
 from ostrakon.statements.restored import RestoredStatement, statement_from
 from ostrakon.statements.sentences import REFITTED
 from ostrakon.statements.statement import Statement
@@ -44,7 +44,7 @@ _RECIPE = ("public", "representation", "seed", "delta", "levels", "row", "estima
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EarlierRelease:
-    """What a refit reads of a release.
+    """The parts of a release that a refit reads.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def refit_student(
     Returns
     -------
     FinishedRun
-        Its statement is that of the release, apart from what it says of the student.
+        Its statement is that of the release, with new entries on the student.
 
     Raises
     ------
@@ -117,8 +117,8 @@ def refit_student(
             f"objective must be {ACCURACY} or {ORDERED} if only labels were released, got {objective!r}."
         )
     try:
-        asked = _Asked(student=student, objective=objective, representation=representation, test=test)
-        return _refitted(release, statement_from(release.statement), public, asked)
+        request = _Request(student=student, objective=objective, representation=representation, test=test)
+        return _refit(release, statement_from(release.statement), public, request)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, InvalidInput):
             raise
@@ -128,7 +128,7 @@ def refit_student(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Asked:
+class _Request:
     """The arguments of `refit_student`."""
 
     student: Any
@@ -137,11 +137,11 @@ class _Asked:
     test: Any
 
 
-def _refitted(release: EarlierRelease, statement: RestoredStatement, public: Any, asked: _Asked) -> FinishedRun:
-    recipe, student, objective = release.recipe, asked.student, asked.objective
-    again = Again.of(public, recipe["public"])
-    domain, X_public = again.domain, again.X
-    choice = _representation(recipe, asked.representation) if domain is None else CellFeatures(domain)
+def _refit(release: EarlierRelease, statement: RestoredStatement, public: Any, request: _Request) -> FinishedRun:
+    recipe, student, objective = release.recipe, request.student, request.objective
+    earlier = EarlierPublic.of(public, recipe["public"])
+    domain, X_public = earlier.domain, earlier.X
+    choice = _representation(recipe, request.representation) if domain is None else CellFeatures(domain)
     view = view_of(X_public, choice, seed=recipe["seed"])
     _require_encoder(statement, view)
     plan = _plan(release, statement)
@@ -156,22 +156,22 @@ def _refitted(release: EarlierRelease, statement: RestoredStatement, public: Any
     form = RowForm.of(X_public, kinds={**(recipe["row"]["kinds"] or {}), **view.texts})
     quantity = None if statement.quantity is None else Quantity.of(statement.quantity)
     classes = statement.classes if quantity is None else ENDS
-    of: Any = {"quantity": quantity, "unit": statement.unit, "protects": statement.protects}
+    options: Any = {"quantity": quantity, "unit": statement.unit, "protects": statement.protects}
     if quantity is not None and same_estimates(
         estimates_compared(selection, learning, queries), recipe.get("estimates", ())
     ):
-        of["intervals"] = intervals_of(plan, answers, quantity=quantity, unit=statement.unit)
+        options["intervals"] = intervals_of(plan, answers, quantity=quantity, unit=statement.unit)
     return FinishedRun(
         plan=plan,
-        statement=_restated(release, statement, plan, answers, learning, selection),
-        student=released_student(plan, selection, learning, form, classes=classes, **of),
+        statement=_new_statement(release, statement, plan, answers, learning, selection),
+        student=released_student(plan, selection, learning, form, classes=classes, **options),
         queries=queries,
         cells=None if domain is None else domain.cell_names(),
         images=np.asarray(X_public)[queries] if is_images(X_public) else None,
         answers=answers,
         classes=classes,
         quantity=quantity,
-        measures=None if asked.test is None else _measured(again, statement, view, selection, recipe, asked),
+        measures=None if request.test is None else _measured(earlier, statement, view, selection, recipe, request),
         rows=view.rows_in_words(recipe["row"]["words"]),
         representation=name_without_folder(view.name),
         student_name=selection.chosen.name,
@@ -187,7 +187,7 @@ def _refitted(release: EarlierRelease, statement: RestoredStatement, public: Any
 
 
 def _representation(recipe: Mapping[str, Any], given: str | None) -> str:
-    """The representation of the release; `given` with its folder, if it was a file or a function of the operator."""
+    """Return the representation of the release; `given` if it was a file or a function of the operator."""
     known = str(recipe["representation"])
     if given is None and is_file_or_code(known):
         raise InvalidInput(f"representation must be given: the release was made with {known}, which it does not hold.")
@@ -198,30 +198,30 @@ def _representation(recipe: Mapping[str, Any], given: str | None) -> str:
 
 def _require_encoder(statement: RestoredStatement, view: View) -> None:
     """Refuse another encoder than that of the release, by its name and its checksums."""
-    encoder, said = view.representation.encoder, statement.tuned.get("encoder", "")
-    now = encoder.in_words() if encoder is not None and encoder.frozen else ""
-    earlier = "" if said.startswith(NO_ENCODER) else said
-    earlier, now = (words.partition("; trained on: ")[0] for words in (earlier, now))
-    if now != earlier:
-        raise InvalidInput(f"The encoder must be that of the release ({earlier or 'none'}), got {now or 'none'}.")
+    encoder, stated = view.representation.encoder, statement.tuned.get("encoder", "")
+    current = encoder.in_words() if encoder is not None and encoder.frozen else ""
+    earlier = "" if stated.startswith(NO_ENCODER) else stated
+    earlier, current = (words.partition("; trained on: ")[0] for words in (earlier, current))
+    if current != earlier:
+        raise InvalidInput(f"The encoder must be that of the release ({earlier or 'none'}), got {current or 'none'}.")
 
 
 def _measured(
-    again: Again,
+    earlier: EarlierPublic,
     statement: RestoredStatement,
     view: View,
     selection: Selection,
     recipe: Mapping[str, Any],
-    asked: _Asked,
+    request: _Request,
 ) -> AnyMeasures:
-    """Measures of the new student on the labelled rows that were given."""
-    known: dict[str, Any] = {
+    """Measure the new student on the given labelled rows."""
+    options: dict[str, Any] = {
         "classes": statement.classes,
         "quantity": None if statement.quantity is None else Quantity.of(statement.quantity),
         "several": statement.several,
     }
-    X_test, y_test = again.labelled(asked.test, target=recipe["understood"]["target"], **known)
-    return measured(view, selection, X_test, y_test, objective=asked.objective, **known)
+    X_test, y_test = earlier.labelled(request.test, target=recipe["understood"]["target"], **options)
+    return measure_on(view, selection, X_test, y_test, objective=request.objective, **options)
 
 
 def _require_able(
@@ -235,7 +235,7 @@ def _require_able(
         require_order(statement.classes, statement.tuned.get("classes", ""))
 
 
-def _restated(
+def _new_statement(
     release: EarlierRelease,
     statement: RestoredStatement,
     plan: Plan,
@@ -243,7 +243,7 @@ def _restated(
     learning: Learning,
     selection: Selection,
 ) -> RestoredStatement:
-    """The statement of the release with what there is to say of another student."""
+    """Return the statement of the release with the entries of the new student."""
     labels, unit, protects = list(statement.classes), statement.unit, statement.protects
     estimates, warnings = judged(plan, answers, selection, learning, labels=labels, unit=unit, protects=protects)
     kept = {name: how for name, how in statement.tuned.items() if name != "probabilities"}
@@ -259,7 +259,7 @@ def _restated(
         ),
         tuned={
             **kept,
-            "student": described(selection),
+            "student": choice_in_words(selection),
             **calibration_in_words(selection, labels=answers.counts is None),
         },
         versions=versions(),
@@ -267,18 +267,18 @@ def _restated(
 
 
 def _plan(release: EarlierRelease, statement: Statement) -> Plan:
-    """The plan of the run, as far as a student depends on it; what it cost is in the statement."""
-    asked, several = statement.rounds[0], len(statement.classes)
+    """Return the plan of the run, as far as a student depends on it; its cost is in the statement."""
+    first_round, several = statement.rounds[0], len(statement.classes)
     by_teachers = statement.several and release.counts is None
     unknown = WorstCase(epsilon=np.inf, delta=release.recipe["delta"], basis="")
     bound = statement.guarantee if isinstance(statement.guarantee, WorstCase) else unknown
     return Plan(
         teachers=statement.teachers,
         classes=2 if by_teachers or statement.quantity is not None else several,
-        mechanism=asked.mechanism,
+        mechanism=first_round.mechanism,
         interactive=False,
-        queries=asked.queries,
-        max_answers=asked.max_answers,
+        queries=first_round.queries,
+        max_answers=first_round.max_answers,
         delta=release.recipe["delta"],
         bound=bound,
         tuned=statement.tuned,
@@ -291,7 +291,7 @@ def _answers(release: EarlierRelease, statement: Statement, plan: Plan) -> Answe
     several = plan.target == "labels" and plan.labels is None
     columns = (len(statement.classes) if several else plan.classes,)
     if several:
-        # Votes for labels alone, or against them, too.
+        # Votes for labels, or for and against them.
         columns = (*columns, 2 * columns[0])
     for noisy, rows in ((release.counts, statement.queries), (release.moments, None)):
         if noisy is None:

@@ -1,4 +1,4 @@
-"""A store in object storage belongs to one run: claimed before anything private goes there, and found again from it."""
+"""A store in object storage belongs to one run, which claims it before private data are sent."""
 
 import contextlib
 import logging
@@ -15,12 +15,12 @@ CLAIM = "claim.txt"
 
 
 def adopt(store: ObjectPath, home: RunFolder, asked: dict[str, Any], fingerprints: dict[str, str]) -> None:
-    """Bring here what `store` knows of its run, so that a new folder, on any machine, goes on with it.
+    """Copy the description of a run from `store`, so that a new folder, on any machine, continues it.
 
-    The noise log is in the store, where a draw is put only once: all folders of the run give the same answers. What
-    both know, this folder keeps as it knows it.
-    Errors: `InvalidInput` where the store's run was asked for something else or had other data, where this folder has
-    begun without a store, or with another run's.
+    The noise log is in the store, where each draw is written once: all folders of the run give the same answers.
+    Entries that both have stay as in this folder.
+    Errors: `InvalidInput` if the store's run had other options or other data, or if this folder has begun without a
+    store or with that of another run.
     """
     target, stored = store / DESCRIPTION, home.read()
     content = _read(target)
@@ -29,20 +29,20 @@ def adopt(store: ObjectPath, home: RunFolder, asked: dict[str, Any], fingerprint
         raise InvalidInput(f"{home.path} keeps its votes and noise itself: give --store at the first call, or never.")
     if content is None:
         return
-    there = read_description(content, target)
-    own = (stored or {}).get("store", {})
-    # Nothing of a run went anywhere before it had its claim.
-    known = own["claim"] if own.get("claimed") else there.get("store", {}).get("claim")
-    if known is None or known != there.get("store", {}).get("claim"):
+    remote = read_description(content, target)
+    local_store = (stored or {}).get("store", {})
+    # Before its claim, a run sends nothing.
+    known = local_store["claim"] if local_store.get("claimed") else remote.get("store", {}).get("claim")
+    if known is None or known != remote.get("store", {}).get("claim"):
         raise InvalidInput(_OTHERS.format(store=store))
-    require_same_run(there, asked, fingerprints, where=store)
-    here = (stored or {}) if own.get("claimed") else {}
-    merged = {**there, **here}
-    merged["store"] = {**there["store"], **here.get("store", {}), "claimed": True}
-    if drawn := {**there.get("drawn", {}), **here.get("drawn", {})}:
+    require_same_run(remote, asked, fingerprints, where=store)
+    local = (stored or {}) if local_store.get("claimed") else {}
+    merged = {**remote, **local}
+    merged["store"] = {**remote["store"], **local.get("store", {}), "claimed": True}
+    if drawn := {**remote.get("drawn", {}), **local.get("drawn", {})}:
         merged["drawn"] = drawn
-    if saw := {name for copy in (there, here) for name in copy.get("engines", {}).get("saw_private_rows", ())}:
-        merged["engines"] = {"saw_private_rows": sorted(saw)}
+    if engines := {name for copy in (remote, local) for name in copy.get("engines", {}).get("saw_private_rows", ())}:
+        merged["engines"] = {"saw_private_rows": sorted(engines)}
     if stored is None or "store" not in stored:
         logging.getLogger("ostrakon").warning("Going on with the run that %s holds.", store)
     if merged != stored:
@@ -53,35 +53,35 @@ _OTHERS = "{store} belongs to another run: give that run's settings and data to 
 
 
 def claim(store: ObjectPath, home: RunFolder) -> None:
-    """Make `store` this run's own, or find that it is; from then on run.toml has its copy there.
+    """Claim `store` for this run, or check its claim; from then on a copy of run.toml is stored there.
 
-    The claim is a random name in run.toml, created in the store only where there is none (If-None-Match: *) and the
-    store is empty, and read before and after: storage that does not know that condition is safe, too, unless two start
-    in the same instant.
-    Errors: `InvalidInput` where the store is another run's, holds anything without a claim, has lost the claim that it
-    had, or does not answer, or this folder has another store or other options.
+    The claim is a random name in run.toml, created in the store only if there is none (If-None-Match: *) and the store
+    is empty, and read before and after: storage without that condition is also safe unless two runs start in the same
+    instant.
+    Errors: `InvalidInput` if the store belongs to another run, is not empty without a claim, has lost its claim or does
+    not answer, or if this folder has another store or other options.
     """
     stored = require_same(store, home)
     first = stored is None
     if stored is None:
-        # Before the claim: killed after that, it finds its own.
+        # Stored before the claim: a run that is killed after that recognizes it.
         stored = {"uri": store.uri, "options": dict(store.options), "endpoint": _endpoint(store)}
         stored["claim"] = secrets.token_hex(16)
         home.add("store", stored)
-    mine, target = str(stored["claim"]).encode(), store / CLAIM
+    token, target = str(stored["claim"]).encode(), store / CLAIM
     try:
         if not _is_claimed(store, stored):
             with contextlib.suppress(FileExistsError):
-                target.put(mine, create=True)
+                target.put(token, create=True)
     except CannotWrite:
-        # The claim may be there all the same, its answer lost: this folder remembers it.
+        # The claim may have been written although no answer arrived, so this folder keeps it.
         raise
     except (InvalidInput, OSError):
         if first:
-            # Nothing went there: another store may be given.
+            # Nothing was sent, so another store may be given.
             home.remove("store")
         raise
-    if _read(target) != mine:
+    if _read(target) != token:
         if first:
             home.remove("store")
         raise InvalidInput(_OTHERS.format(store=store))
@@ -91,16 +91,16 @@ def claim(store: ObjectPath, home: RunFolder) -> None:
 
 
 class StoredMarks:
-    """Marks of what was drawn (`ostrakon.run.noise_log.Marks`): those of a folder, and an object each in its store.
+    """Marks of draws (`ostrakon.run.noise_log.Marks`), in a folder and as objects in its store.
 
-    Several folders go on with one run, and each writes its own copy of run.toml there: none forgets another's marks.
+    Several folders may continue one run, and each writes its own copy of run.toml there; all keep all marks.
     """
 
     def __init__(self, marks: Marks, store: ObjectPath) -> None:
         self._marks, self._folder = marks, store / "marks"
 
     def get(self, name: str) -> str | None:
-        """The checksum of what was drawn, as this folder knows it, else as the store does."""
+        """Return the checksum of a draw from this folder, else from the store."""
         mark = self._marks.get(name)
         if mark is not None:
             return mark
@@ -108,14 +108,14 @@ class StoredMarks:
         return None if stored is None else stored.decode(errors="replace")
 
     def __setitem__(self, name: str, checksum: str) -> None:
-        """Note it in the store, where it stays, and here."""
+        """Store it in the store and in this folder."""
         with contextlib.suppress(FileExistsError):
             (self._folder / name).put(checksum.encode(), create=True)
         self._marks[name] = checksum
 
 
 def require_same(store: ObjectPath, home: RunFolder) -> dict[str, Any] | None:
-    """What run.toml says of its store, None where nothing. Errors: `InvalidInput` where that is another one."""
+    """Return the entry of the store in run.toml, None without one. Errors: `InvalidInput` for another store."""
     stored = (home.read() or {}).get("store")
     if stored is None:
         return None
@@ -123,13 +123,13 @@ def require_same(store: ObjectPath, home: RunFolder) -> dict[str, Any] | None:
         raise InvalidInput(
             f"{home.path} keeps its votes at {stored['uri']} with the options {stored['options']}: give the same ones."
         )
-    if stored["endpoint"] != (now := _endpoint(store)):
-        raise InvalidInput(f"{home.path} keeps its votes at the endpoint {stored['endpoint']}, got {now}.")
+    if stored["endpoint"] != (current := _endpoint(store)):
+        raise InvalidInput(f"{home.path} keeps its votes at the endpoint {stored['endpoint']}, got {current}.")
     return stored
 
 
 def _is_claimed(store: ObjectPath, stored: dict[str, Any]) -> bool:
-    """Whether there is a claim. Errors: `InvalidInput` where there is none, and one cannot be put."""
+    """Whether there is a claim. Errors: `InvalidInput` if there is none and none can be created."""
     if _read(store / CLAIM) is not None:
         return True
     if stored.get("claimed"):
@@ -147,9 +147,9 @@ def _is_claimed(store: ObjectPath, stored: dict[str, Any]) -> bool:
 
 
 def require_apart(store: ObjectPath, private: Any) -> None:
-    """Refuse a store within the folder of the private table, or around it: each would be read as part of the other.
+    """Refuse a store inside the folder of the private table, or around it: each would be read as part of the other.
 
-    private: where that table is. Errors: `InvalidInput`.
+    private: the path of that table. Errors: `InvalidInput`.
     """
     if not isinstance(private, ObjectPath):
         return
@@ -175,7 +175,7 @@ def _read(target: ObjectPath) -> bytes | None:
 
 
 def stored_at(home: RunFolder) -> str:
-    """How the run of this folder keeps what is private in object storage; empty where it does not."""
+    """Return how this run stores private data in object storage, in words; empty if it does not."""
     stored = (home.read() or {}).get("store")
     if not stored:
         return ""

@@ -1,4 +1,4 @@
-"""What fits of estimators cost together: each fit of this process counts as one on the same private records.
+"""The total cost of fits of estimators: all fits of this process count as fits on the same private records.
 
 The budget of a run is in `ostrakon.run.budget`.
 """
@@ -39,7 +39,7 @@ class EveryFitSpends(UserWarning):
 
 
 def _may_share(one: NDArray[np.uint64] | None, other: NDArray[np.uint64] | None) -> bool:
-    """Whether two fits may be on the same people, by marks of their users (None: not named); rows do not tell."""
+    """Whether two fits may be on the same people, by marks of their users (None: unknown)."""
     return one is None or other is None or bool(np.isin(one, other).any())
 
 
@@ -47,9 +47,9 @@ def _may_share(one: NDArray[np.uint64] | None, other: NDArray[np.uint64] | None)
 class Fit:
     """One fit.
 
-    users: marks of its users, None where they are not named. Private: marks can be tested against guesses.
-    statement: of this fit alone; None if its cost is not known, then `unknown` says why. process: in which it was.
-    in_ledger: whether a ledger has charged it.
+    users: marks of its users; None if they are unknown. Private: marks can be tested against guesses. statement: of
+    this fit alone; None if its cost is unknown, for the reason in `unknown`. process: its process. in_ledger: whether a
+    ledger has charged it.
     """
 
     users: NDArray[np.uint64] | None
@@ -66,13 +66,13 @@ _lock = threading.Lock()
 
 @dataclass(kw_only=True)
 class _Process:
-    """Which process this is; copy: whether it is a copy of another one, whose later fits it does not see."""
+    """The identity of this process. copy: whether it is a fork, which does not see later fits of its parent."""
 
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
     copy: bool = False
 
     def renew(self) -> None:
-        """After a fork, in the child."""
+        """Change the identity in the child after a fork."""
         self.name, self.copy = uuid.uuid4().hex, True
 
 
@@ -84,7 +84,7 @@ if hasattr(os, "register_at_fork"):
 def note_fit(
     statement: Statement, users: Any, *, known: Mapping[str, Fit], in_ledger: bool
 ) -> tuple[Statement, dict[str, Fit]]:
-    """Remember a fit; returns what its statement may claim, and all fits that it covers.
+    """Record a fit; return its statement and all fits that it covers.
 
     Parameters
     ----------
@@ -106,31 +106,31 @@ def note_fit(
     """
     searched = next(_frames_of_searches(), None) is not None
     marks = _marks(users)
-    own = Fit(users=marks, statement=None if searched else statement, process=_process.name, in_ledger=in_ledger)
+    new = Fit(users=marks, statement=None if searched else statement, process=_process.name, in_ledger=in_ledger)
     remember(known)
     with _lock:
-        same = {number: fit for number, fit in _fits.items() if _may_share(fit.users, marks)}
-        _fits[own.number] = own
-    earlier = [fit.statement for fit in same.values() if fit.statement is not None]
-    unknown = [fit.unknown for fit in same.values() if fit.statement is None]
-    added_up = in_ledger and all(fit.in_ledger for fit in same.values())
+        related = {number: fit for number, fit in _fits.items() if _may_share(fit.users, marks)}
+        _fits[new.number] = new
+    earlier = [fit.statement for fit in related.values() if fit.statement is not None]
+    unknown = [fit.unknown for fit in related.values() if fit.statement is None]
+    all_in_ledger = in_ledger and all(fit.in_ledger for fit in related.values())
     if searched:
         claimed = without_claim(statement, IN_SEARCH)
     elif unknown:
         claimed = without_claim(statement, unknown[0])
-        # The number makes every sentence another one, because Python shows an equal warning once.
+        # The number makes every warning different, because Python shows equal ones once.
         warnings.warn(f"Fit {len(_fits)} of this process: {unknown[0]}", EveryFitSpends, stacklevel=4)
-    elif (multiprocessing.parent_process() is not None or _process.copy) and not added_up:
+    elif (multiprocessing.parent_process() is not None or _process.copy) and not all_in_ledger:
         claimed = without_claim(statement, IN_WORKER)
-    elif any(fit.process != own.process for fit in same.values()) and not added_up:
+    elif any(fit.process != new.process for fit in related.values()) and not all_in_ledger:
         claimed = without_claim(statement, FROM_ELSEWHERE)
     else:
         claimed = with_earlier_fits(statement, earlier)
-    return claimed, same | {own.number: own}
+    return claimed, related | {new.number: new}
 
 
 def note_failure(users: Any) -> dict[str, Fit]:
-    """Remember and return a fit that ended with an error after it had begun to draw noise. users: as of `note_fit`."""
+    """Record and return a fit that failed after it had begun to draw noise. users: as in `note_fit`."""
     fit = Fit(users=_marks(users), statement=None, process=_process.name, unknown=AFTER_FAILURE)
     remember({fit.number: fit})
     return {fit.number: fit}
@@ -141,13 +141,13 @@ def _marks(users: Any) -> NDArray[np.uint64] | None:
 
 
 def remember(known: Mapping[str, Fit]) -> None:
-    """Remember fits that an estimator brings along, which may have been pickled in another process."""
+    """Record the earlier fits of an estimator, which may have been pickled in another process."""
     with _lock:
         _fits.update(known)
 
 
 def note_search() -> None:
-    """Remember a search of scikit-learn that copies an estimator now: its fits may happen in other processes."""
+    """Record a search of scikit-learn that copies an estimator: its fits may happen in other processes."""
     if next(_frames_of_searches(), None) is None:
         return
     with _lock:
@@ -159,14 +159,14 @@ def note_search() -> None:
 
 
 def warn_of_searches() -> None:
-    """Warn, once a process, where this fit is one of a search or a cross-validation of scikit-learn."""
+    """Warn, once in a process, if this fit is part of a search or a cross-validation of scikit-learn."""
     if next(_frames_of_searches(), None) is not None:
         warn_once()
 
 
 @functools.cache
 def warn_once() -> None:
-    """The warning. Cached, because Python forgets what it has warned of whenever a library changes filters."""
+    """Show the warning. Cached, because Python repeats warnings after a library has changed filters."""
     warnings.warn(
         "A search, a cross-validation or an ensemble fits many times on the same private rows. Every fit spends its "
         "whole epsilon, and which settings win is a further release: the statement claims nothing. Choose settings on "
@@ -177,8 +177,8 @@ def warn_once() -> None:
 
 
 def _frames_of_searches() -> Iterator[FrameType]:
-    """The callers that belong to a part of scikit-learn which fits several times."""
-    frame = inspect.currentframe()  # nothing else tells an estimator who fits it
+    """Yield the callers from parts of scikit-learn that fit several times."""
+    frame = inspect.currentframe()  # the only way to see the caller
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if module.startswith("sklearn.") and not module.startswith(_FIT_ONCE):

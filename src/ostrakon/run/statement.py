@@ -1,4 +1,4 @@
-"""The statement of a run: what was done, what may be claimed, and the remarks that a reader needs."""
+"""The statement of a run: its settings, its claim, and the remarks for readers."""
 
 from typing import Any
 
@@ -36,12 +36,12 @@ ENCODER_NOT_COVERED: dict[Protects, str] = {
 }
 
 _MOSTLY_MISSING = 0.5
-_SOURCES = {False: "released counts of held-out cells", True: "released answers that were held out"}
-"""What temperatures come from, where counts or labels were released."""
+_TEMPERATURE_SOURCES = {False: "released counts of held-out cells", True: "released answers that were held out"}
+"""Sources of temperatures, if counts or labels were released."""
 
 
-def described(selection: Selection) -> str:
-    """How the student was chosen, in words."""
+def choice_in_words(selection: Selection) -> str:
+    """Return how the student was chosen, in words."""
     if not selection.agreement:
         return f"{selection.chosen.name}, {selection.how or 'given by the operator'}"
     tried = ", ".join(f"{name} {min(share, 1.0):.1%}" for name, share in selection.agreement.items())
@@ -56,18 +56,18 @@ def described(selection: Selection) -> str:
 
 
 def calibration_in_words(selection: Selection, *, labels: bool) -> dict[str, str]:
-    """What `tuned` says of the probabilities and the labels of the student; nothing if they are its own.
+    """Return the entries of `tuned` on calibrated probabilities and labels; {} without calibration.
 
     labels: whether labels were released, not counts.
     """
     student = selection.student
     if isinstance(student, ShareStudent | StudentByLabel):
-        return _temperatures(student, source=_SOURCES[labels])
+        return _temperatures(student, source=_TEMPERATURE_SOURCES[labels])
     if not isinstance(student, CalibratedStudent):
         # A temperature of 1 may have been chosen; without held-out counts none was tried.
         untried = not selection.how and selection.proba is None and hasattr(student, "predict_proba")
         return {"probabilities": "the student's own, not calibrated"} if untried else {}
-    words = [f"temperature {student.temperature:.2f}, from {_SOURCES[labels]}"]
+    words = [f"temperature {student.temperature:.2f}, from {_TEMPERATURE_SOURCES[labels]}"]
     if np.any(student.offsets):
         words.append("mean probabilities agree with the released shares of the classes")
     if student.weights is not None:
@@ -78,14 +78,14 @@ def calibration_in_words(selection: Selection, *, labels: bool) -> dict[str, str
 
 
 def _temperatures(student: ShareStudent | StudentByLabel, *, source: str) -> dict[str, str]:
-    """What `tuned` says of the probabilities that estimate a quantity, or of those of several labels."""
-    inner = [student.classifier] if isinstance(student, ShareStudent) else student.students
-    temperatures = sorted(one.temperature for one in inner if isinstance(one, CalibratedStudent))
+    """Return the entries of `tuned` on the probabilities for a quantity, or for several labels."""
+    classifiers = [student.classifier] if isinstance(student, ShareStudent) else student.students
+    temperatures = sorted(one.temperature for one in classifiers if isinstance(one, CalibratedStudent))
     if not temperatures:
         return {}
-    several = "" if len(inner) == 1 else f" for {len(temperatures)} of {len(inner)} labels"
-    of = " to ".join(f"{one:.2f}" for one in sorted({temperatures[0], temperatures[-1]}))
-    return {"probabilities": f"temperature {of}{several}, from {source}"}
+    several = "" if len(classifiers) == 1 else f" for {len(temperatures)} of {len(classifiers)} labels"
+    range_in_words = " to ".join(f"{one:.2f}" for one in sorted({temperatures[0], temperatures[-1]}))
+    return {"probabilities": f"temperature {range_in_words}{several}, from {source}"}
 
 
 def make_statement(
@@ -97,9 +97,9 @@ def make_statement(
     *,
     trained_on: str | None = None,
 ) -> Statement:
-    """The statement of what was done; it claims the plan's bound where the bound may be claimed.
+    """Return the statement of a run; it claims the plan's bound if the bound is claimable.
 
-    trained_on: what a frozen encoder was trained on, as the operator says.
+    trained_on: the training data of a frozen encoder, by the operator.
     """
     encoder = learning.view.encoder_facts(trained_on)
     reason, remarks = _no_claim(plan)
@@ -144,7 +144,7 @@ def make_statement(
             **({"classes": task.classes_from} if task.quantity is None else {"range": "given by the operator"}),
             **(TUNED_ALWAYS[protects] if task.domain is None else TUNED_ON_DESCRIBED),
             **encoder,
-            "student": described(selection),
+            "student": choice_in_words(selection),
             **calibration_in_words(selection, labels=answers.counts is None),
         },
         public_rows=_public_rows(plan, task),
@@ -155,26 +155,26 @@ def make_statement(
 
 
 def _adjacency(plan: Plan, task: Task) -> str:
-    # If only labels are protected, neighbours are of one size anyway.
+    # If only labels are protected, neighbours always have the same size.
     sized = plan.sized and not plan.per_record and task.private.protects == "records"
-    own = plan.own_first(task.private.adjacencies(counted=plan.per_record))[0][1]
+    own = plan.sorted_adjacencies(task.private.adjacencies(counted=plan.per_record))[0][1]
     return own + (SAME_SIZE if sized else "")
 
 
 def _adjacent(plan: Plan, task: Task) -> tuple[Adjacent, ...]:
-    """The guarantee under its own adjacency, and under the others that are priced."""
-    (first, _), *others = plan.own_first(task.private.adjacencies(counted=plan.per_record))
+    """Return the guarantee under its own adjacency, and under the other ones."""
+    (first, _), *others = plan.sorted_adjacencies(task.private.adjacencies(counted=plan.per_record))
     guarantee = plan.guarantee
     own = Adjacent(relation=first, neighbours=_adjacency(plan, task), epsilon=guarantee.epsilon, delta=guarantee.delta)
     stated = [own]
     for relation, sentence in others:
-        epsilon, delta = plan.otherwise(relation)
+        epsilon, delta = plan.guarantee_under(relation)
         stated.append(Adjacent(relation=relation, neighbours=sentence, epsilon=epsilon, delta=delta))
     return tuple(stated)
 
 
 def _public_rows(plan: Plan, task: Task) -> dict[str, Any] | None:
-    """What `statement.json` says of a run without public rows; None where there are some."""
+    """Return the entry of `statement.json` for a run without public rows; None for other runs."""
     if task.domain is None:
         return None
     pairs = len(task.domain.pairs) if plan.mechanism.moment_noise is not None else 0
@@ -182,18 +182,18 @@ def _public_rows(plan: Plan, task: Task) -> dict[str, Any] | None:
 
 
 def _cell_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
-    """What a run without public rows counted, and which columns seem to be described wrongly."""
+    """Return remarks on the counts of a run without public rows, and on columns that seem to be described wrongly."""
     domain, unit = task.domain, task.private.unit
     if domain is None or answers.counts is None:
         return ()
     noise = plan.mechanism.parameters()["sigma2"]
     pairs = pair_map(plan, domain)
-    beside = ""
+    of_pairs = ""
     if pairs is not None and plan.mechanism.moment_noise is not None:
-        of_pairs = plan.mechanism.moment_noise * STEPS / pairs.unit
-        beside = (
+        pair_noise = plan.mechanism.moment_noise * STEPS / pairs.unit
+        of_pairs = (
             f", and of {len(pairs.pairs)} pairs of columns the number of {unit}s in each cell, with noise of standard "
-            f"deviation {of_pairs:.4g}"
+            f"deviation {pair_noise:.4g}"
         )
     shares = [part.sum(axis=1) for part in np.split(answers.counts, np.cumsum(domain.sizes)[:-1])]
     absent = [
@@ -203,7 +203,7 @@ def _cell_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
     ]
     return (
         f"There were no public rows. The student learned from noisy counts alone: of {len(domain.names)} columns the "
-        f"number of {unit}s by cell and class, with Gaussian noise of standard deviation {noise:.4g}{beside}. The "
+        f"number of {unit}s by cell and class, with Gaussian noise of standard deviation {noise:.4g}{of_pairs}. The "
         "guarantee covers all of them together.",
         *(
             f"Most values of the column {name!r} are missing or other than described: check that its description lists "
@@ -227,7 +227,7 @@ def _moment_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]
 
 
 def _sum_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
-    """What every record added to sums of features, by the kind of target."""
+    """Return remarks on the contributions of records to sums of features, by the kind of target."""
     if task.target == "labels":
         return _label_remarks(plan, task)
     return (_moment_remarks if task.quantity is None else _quantity_remarks)(plan, answers, task)
@@ -275,12 +275,12 @@ def _quantity_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ..
         f"end. Every {unit} split a vote between both ends of the range, on the public row that is nearest to it, and "
         f"added its features, times its quantity and scaled to a length of at most 0.71 votes, to sums. Votes were "
         f"released with Gaussian noise of standard deviation {noise:.4g} votes, and sums with "
-        f"{plan.mechanism.moment_noise:.4g}. {_of_errors(plan, unit)}The guarantee covers all of them together.",
+        f"{plan.mechanism.moment_noise:.4g}. {_error_remark(plan, unit)}The guarantee covers all of them together.",
     )
 
 
-def _of_errors(plan: Plan, unit: str) -> str:
-    """A sentence on the counts of errors of a student of a quantity; empty if there are none."""
+def _error_remark(plan: Plan, unit: str) -> str:
+    """Return a sentence on the counts of errors of a quantity's student; empty without them."""
     noise = plan.mechanism.error_noise
     if noise is None:
         return ""

@@ -72,23 +72,23 @@ class FinishedRun:
     queries : array of int, shape (queries,)
         Public rows that were asked about.
     cells : tuple of str or None
-        What the numbers in `queries` stand for, where the run asked about cells of columns instead of public rows.
+        Names of the cells of columns that `queries` are numbers of, in a run without public rows.
     images : array or None
-        The rows of `queries` where they are images.
+        The rows of `queries` if they are images.
     answers : Answers
         Released labels and, where the mechanism releases them, noisy counts and sums.
     classes : tuple
     measures : AnyMeasures or None
         Of the student on the test rows.
     rows : str
-        What a row of the student's input is, in words.
+        A description of a row of the student's input.
     representation, student_name : str
     agreement : dict
-        For each candidate student, its agreement with held-out released answers; empty where one was named.
+        For each candidate student, its agreement with held-out released answers; empty if one was named.
     understood : Understood
         How the files were read.
     recipe : dict or None
-        What a refit needs beside the released numbers (`ostrakon.run.refit`); None if no refit is possible.
+        The inputs of a refit besides the released numbers (`ostrakon.run.refit`); None if no refit is possible.
     budget : Budget or None
         The account that paid for the run, as it is now; None without a ledger.
     quantity : Quantity or None
@@ -132,7 +132,7 @@ class FinishedRun:
 
 @dataclass(kw_only=True, eq=False)
 class RunContext:
-    """What all steps of one run share. `task` and `budget` change where a step says so."""
+    """The common state of all steps of a run. Some steps replace `task` and `budget`."""
 
     task: Task
     options: Options
@@ -146,7 +146,7 @@ class RunContext:
 
     @cached_property
     def log(self) -> Log:
-        """What stores drawn noise; opened when the plan is settled."""
+        """The log of drawn noise; opened after the plan is settled."""
         return self.storage.log()
 
 
@@ -160,7 +160,7 @@ def run_steps(
     say: Say = lambda stage: None,
     engine: str = LOCAL,
 ) -> FinishedRun:
-    """Do, or finish, a run: what `storage` already has is not done again.
+    """Do, or finish, a run; results in `storage` are not computed again.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def run_steps(
         learning.require_named(plan)
         queries = queries_of(view, plan.rows, strategy=options.query_strategy, seed=options.seed)
         votes = collect_votes(context, plan, view, queries)
-        name_who_is_trusted(context)
+        add_trusted_parties(context)
         answers = draw_answers(context, plan, votes, queries, learning)
         say("Training the student")
         totals = known_totals(task.private, view, queries) if answers.counts is not None else None
@@ -224,14 +224,14 @@ def run_steps(
 
 
 def settle_plan(context: RunContext) -> Plan:
-    """The plan, from storage or made now; the run's place in its ledger becomes `context.budget`."""
+    """Return the plan, from storage or made now; set `context.budget`."""
 
     def settled() -> Plan:
         plan = plan_of(context.task, context.options)
         require_engine_fits(context.engine, context.task.private, described=context.task.domain is not None)
         with on_engine(context.engine):
             pass  # Fail early if no worker is connected.
-        # Before the plan is stored: a run that does not fit may ask for less in the same folder.
+        # Checked before the plan is stored, so that the same folder can be used with a smaller request.
         context.budget = budget_of(plan, context.task, context.options, context.storage)
         return plan
 
@@ -243,7 +243,7 @@ def settle_plan(context: RunContext) -> Plan:
 
 
 def collect_votes(context: RunContext, plan: Plan, view: View, queries: IntArray) -> Votes:
-    """The teachers' votes, from storage or collected now. Private."""
+    """Return the teachers' votes, from storage or collected now. Private."""
     task, storage = context.task, context.storage
     context.say(
         f"Collecting the votes of {plan.teachers:,} {'' if plan.trained else 'per-record '}teachers"
@@ -252,19 +252,19 @@ def collect_votes(context: RunContext, plan: Plan, view: View, queries: IntArray
     )
 
     def collected(store: TeacherStore | None, folder: Any) -> tuple[Votes, Any]:
-        where: Any = {"store": store, "folder": folder, "progress": context.progress, "engine": context.engine}
+        options: Any = {"store": store, "folder": folder, "progress": context.progress, "engine": context.engine}
         with on_engine(context.engine):
             if (workers := sees_rows(plan, task.private)) is not None:
-                # Before they see anything, so that a resumed run states it too, wherever it continues.
+                # Stored before they read rows, so that a resumed run states it, too.
                 storage.keep_engine(workers)
-            return collect(plan, task.private, view, queries, context.options, **where)
+            return collect(plan, task.private, view, queries, context.options, **options)
 
     with in_phase("private rows"):
         return storage.votes(plan, view, queries, collected)
 
 
-def name_who_is_trusted(context: RunContext) -> None:
-    """Add to the trust model of `context.task` who saw private rows besides the operator."""
+def add_trusted_parties(context: RunContext) -> None:
+    """Add all parties that saw private rows, besides the operator, to the trust model of `context.task`."""
     task, storage = context.task, context.storage
     stored_table = isinstance(task.private, PrivateTable) and isinstance(task.private.tables.private.path, ObjectPath)
     trusted = with_trusted(
@@ -274,13 +274,13 @@ def name_who_is_trusted(context: RunContext) -> None:
 
 
 def draw_answers(context: RunContext, plan: Plan, votes: Votes, queries: IntArray, learning: Learning) -> Answers:
-    """Pay for the noisy answers, draw them once, and settle; leaves the data-dependent cost on the trusted side."""
+    """Pay for the noisy answers, draw them once, and settle; store the data-dependent cost for the trusted side."""
     context.say(f"Asking {plan.queries:,} queries")
     if context.budget is not None:
         context.budget.reserve()
     answers = answer_queries(plan, votes, queries=queries, learning=learning, log=context.log, rng=context.rng)
     if context.budget is not None:
-        # What is drawn later depends on a student that learns from these.
+        # A later draw depends on a student that learns from these answers.
         more = plan.mechanism.error_noise is not None
         context.budget.settle(answers, part="answers" if more else None)
     context.storage.note("data_dependent_cost", lambda: _data_dependent_cost(plan, answers, votes))
@@ -290,14 +290,14 @@ def draw_answers(context: RunContext, plan: Plan, votes: Votes, queries: IntArra
 def count_errors(
     context: RunContext, plan: Plan, queries: IntArray, answers: Answers, learning: Learning, selection: Selection
 ) -> Answers:
-    """The answers and noisy counts of how far the student is off on private records: drawn once, settled."""
+    """Return the answers with noisy counts of the student's errors on private records, drawn once and settled."""
     context.say("Counting the errors of the student")
 
     def collected(folder: Any) -> Moments:
-        given: Any = {"folder": folder, "progress": context.progress}
+        options: Any = {"folder": folder, "progress": context.progress}
         with on_engine(context.engine), in_phase("private rows"):
             estimates = Estimates.chosen(selection, learning, folder)
-            return collect_errors(plan, context.task.private, estimates, context.options, **given)
+            return collect_errors(plan, context.task.private, estimates, context.options, **options)
 
     context.compared = estimates_compared(selection, learning, queries)
     errors = context.storage.errors(plan, context.compared, collected)
@@ -310,7 +310,7 @@ def count_errors(
 def finish(
     context: RunContext, plan: Plan, queries: IntArray, answers: Answers, learning: Learning, selection: Selection
 ) -> FinishedRun:
-    """Measure the student on the test rows, if there are any, and state what was done."""
+    """Measure the student on the test rows, if there are any, and write the statement."""
     task, view = context.task, learning.view
     form = RowForm.of(task.X_public, kinds={**(task.kinds or {}), **view.texts}, names=task.names)
     recipe = recipe_of(plan, task, context.options, view)
@@ -353,18 +353,20 @@ def finish(
 
 
 def measure(context: RunContext, view: View, selection: Selection) -> AnyMeasures | None:
-    """Measures of the student on the test rows, noted on the trusted side; None without test rows."""
+    """Measure the student on the test rows, and store the measures for the trusted side; None without test rows."""
     task = context.task
     if task.y_test is None:
         return None
-    known: Any = {"quantity": task.quantity, "several": task.target == "labels"}
+    target_options: Any = {"quantity": task.quantity, "several": task.target == "labels"}
     objective = context.options.objective
-    measures = measured(view, selection, task.X_test, task.y_test, classes=task.classes, objective=objective, **known)
+    measures = measure_on(
+        view, selection, task.X_test, task.y_test, classes=task.classes, objective=objective, **target_options
+    )
     context.storage.note("evaluation", measures.as_dict)
     return measures
 
 
-def measured(
+def measure_on(
     view: View,
     selection: Selection,
     X_test: Any,
@@ -375,22 +377,22 @@ def measured(
     several: bool,
     objective: str,
 ) -> AnyMeasures:
-    """Measures of the student on raw test rows. several: whether rows may have several labels."""
+    """Measure the student on raw test rows. several: whether rows may have several labels."""
     student = selection.student
-    # In doubles, as the released student computes.
+    # The released student computes in doubles, too.
     with in_phase("test rows"):
-        seen = X_test if selection.chosen.takes_rows else np.asarray(view.transform(X_test), np.float64)
+        features = X_test if selection.chosen.takes_rows else np.asarray(view.transform(X_test), np.float64)
     if several:
-        return measures_of_labels(student.predict_proba(seen), student.predict(seen), y_test, classes)
+        return measures_of_labels(student.predict_proba(features), student.predict(features), y_test, classes)
     if quantity is None:
-        return measure_student(student, seen, y_test, classes, ordered=objective == ORDERED)
-    return measures_of_quantity(quantity.values(student.predict(seen)), y_test)
+        return measure_student(student, features, y_test, classes, ordered=objective == ORDERED)
+    return measures_of_quantity(quantity.values(student.predict(features)), y_test)
 
 
 def recipe_of(plan: Plan, task: Task, options: Options, view: View) -> dict[str, Any] | None:
-    """What a refit needs beside the released numbers and the public rows; public. None if no refit is possible.
+    """Return the public inputs of a refit besides released numbers and public rows; None if no refit is possible.
 
-    A refit reads the public rows from their file again and makes their features again.
+    A refit reads the public rows from their file again and computes their features again.
     """
     if (
         task.source is None
@@ -412,7 +414,7 @@ def recipe_of(plan: Plan, task: Task, options: Options, view: View) -> dict[str,
 
 
 def plan_of(task: Task, options: Options) -> Plan:
-    """The plan of a run on `task` (see `ostrakon.planning.make_plan.make_plan`)."""
+    """Return the plan of a run on `task` (see `ostrakon.planning.make_plan.make_plan`)."""
     data = task.private
     if options.objective == ORDERED and task.target == "classes":
         require_order(task.classes, task.classes_from)
@@ -442,7 +444,7 @@ def plan_of(task: Task, options: Options) -> Plan:
 
 
 def _data_dependent_cost(plan: Plan, answers: Answers, votes: Votes) -> dict[str, Any]:
-    """The data-dependent cost, for the trusted side only. The cap on answers is not credited."""
+    """Return the data-dependent cost, for the trusted side only, without the effect of a cap on answers."""
     content: dict[str, Any] = {"notice": "depends on the private votes: not a guarantee, never to be published"}
     if isinstance(plan.mechanism, StatefulMechanism):
         return content

@@ -1,4 +1,4 @@
-"""Where a run keeps what it has made: in a folder, from which it goes on, or in memory, which ends with the process."""
+"""Storage of a run's results: in a folder, from which it can be resumed, or in memory."""
 
 import contextlib
 import io
@@ -32,16 +32,16 @@ from ostrakon.votes import IntArray, Moments, Votes
 VOTES, ERRORS = "votes.npy", "errors.npy"
 
 Collect = Callable[[TeacherStore | None, Path | StoredFolder | None], tuple[Votes, Any]]
-"""From where teachers and shards are kept (None: nowhere) to (votes, teachers)."""
+"""From the stores of teachers and of shards (None: in memory) to (votes, teachers)."""
 CollectErrors = Callable[[Path | StoredFolder | None], Moments]
-"""From where pieces of the private table are kept (None: nowhere) to counts of errors."""
+"""From the store of pieces of the private table (None: in memory) to counts of errors."""
 
 
 class Storage:
-    """Where the stages of a run leave results. Each is given how its result is computed, should it be missing.
+    """Storage of the results of a run's stages; each method takes a function that computes a missing result.
 
-    This one stores the votes and the teachers of one run, in memory, for its caller: `cast` and `teachers`, both
-    private. draws: whether the run has begun to draw noise.
+    This class stores votes and teachers in memory for its caller: `cast` and `teachers`, both private. draws: whether
+    the run has begun to draw noise.
     """
 
     def __init__(self) -> None:
@@ -52,40 +52,40 @@ class Storage:
         self._engines: tuple[str, ...] = ()
 
     def opened(self) -> contextlib.AbstractContextManager[object]:
-        """Locked for one run."""
+        """Return a context in which the storage is locked for one run."""
         return contextlib.nullcontext()
 
     def plan(self, make: Callable[[], Plan]) -> Plan:
-        """The plan, settled once."""
+        """Return the plan, settled once."""
         return make()
 
     def view(self, make: Callable[[], View]) -> View:
-        """What the learners see."""
+        """Return the features of public rows and their representation."""
         return make()
 
     def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
-        """The teachers' votes on `queries` seen through `view`. Private."""
+        """Return the teachers' votes on `queries` with the features of `view`. Private."""
         self.cast, self.teachers = collect(None, None)
         return self.cast
 
     def errors(self, plan: Plan, student: list[float], collect: CollectErrors) -> Moments:
-        """How far the student that gives some public rows the estimates `student` is off. Private."""
+        """Return counts of the errors of the student with the estimates `student` for some public rows. Private."""
         return collect(None)
 
     def keep_engine(self, name: str) -> None:
-        """Remember that workers of the engine `name` saw private rows."""
+        """Record that workers of the engine `name` saw private rows."""
         self._engines = (name,)
 
     def engines(self) -> tuple[str, ...]:
-        """The engines whose workers saw private rows."""
+        """Return the engines whose workers saw private rows."""
         return self._engines
 
     def store_in_words(self) -> str:
-        """Which object storage saw private rows, in words; empty if none did."""
+        """Return the object storage that received private rows, in words; empty if none did."""
         return ""
 
     def log(self) -> Log:
-        """What draws noise, and stores it if this is on the disk."""
+        """Return the noise log."""
         self.draws = True
         return Log()
 
@@ -98,15 +98,15 @@ class Storage:
         self._receipt = receipt
 
     def note(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
-        """Leave a note for the trusted side; in memory, nobody would read it."""
+        """Store a note for the trusted side; not in memory."""
 
 
 class InFolder(Storage):
-    """Keeps everything in a run's folder; what is already there, whole and of this run, is read instead of made.
+    """Storage in a run's folder; intact results of this run are read instead of computed.
 
-    asked: what the user typed, as run.toml keeps it and a resumed run compares it. store: where shards, trained
-    teachers and noise are kept instead, and votes, the representation and run.toml as well, so that another folder goes
-    on with the run (see `ostrakon.run.remote`).
+    asked: the options as the user typed them, which run.toml stores and a resumed run compares. store: object storage
+    for shards, trained teachers and noise, and for copies of votes, representation and run.toml, so that another folder
+    can continue the run (see `ostrakon.run.remote`).
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class InFolder(Storage):
 
     @contextlib.contextmanager
     def opened(self) -> Generator[object]:
-        """The folder, locked; refused where it is another run's that has begun."""
+        """Lock the folder; refuse that of another run that has begun."""
         with self._home.opened():
             if self._store is not None:
                 adopt(self._store, self._home, self._asked, self._task.fingerprints)
@@ -134,10 +134,10 @@ class InFolder(Storage):
             yield
 
     def plan(self, make: Callable[[], Plan]) -> Plan:
-        """See `Storage`; refused where run.toml settles what costs more than was asked for."""
+        """See `Storage`; refuse a plan in run.toml that costs more than the requested epsilon."""
         plan = self._settled(make)
         if self._store is not None:
-            # Before anything private goes there.
+            # Claimed before private data are sent.
             claim(self._store, self._home)
         return plan
 
@@ -156,14 +156,14 @@ class InFolder(Storage):
         return plan
 
     def _describe(self, plan: Plan) -> None:
-        """Write run.toml: what was asked and settled, before any vote is seen."""
+        """Write run.toml with the requested and the settled options, before any vote is counted."""
         settled: dict[str, Any] = {"asked": self._asked, "settled": plan.as_dict()}
-        # A release does not tell how long its run took, and a resumed run keeps its day.
+        # A resumed run keeps its date, so that a release does not show how long its run took.
         settled["date"] = today()
         self._home.write({**settled, "versions": versions(), "fingerprints": dict(self._task.fingerprints)})
 
     def view(self, make: Callable[[], View]) -> View:
-        """See `Storage`. Pickled, which only private/ may hold: an encoder may have trained for minutes."""
+        """See `Storage`. Pickled in private/, because training an encoder may take minutes."""
         name, belongs = "representation.joblib", self._home.identity
         stored = self._find(name, what="representation", belongs=belongs)
         if stored is not None:
@@ -176,8 +176,8 @@ class InFolder(Storage):
         return view
 
     def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
-        # Of these queries, seen this way: a row of other votes would be another question's answer.
-        asked = {"queries": fingerprint_of(queries), "features": fingerprint_of(view.public)}
+        # Votes belong to these queries and these features.
+        identity = {"queries": fingerprint_of(queries), "features": fingerprint_of(view.public)}
 
         def table() -> IntArray:
             store = None if self._store is None else TeacherStore(self._store / "teachers")
@@ -185,16 +185,20 @@ class InFolder(Storage):
                 store = TeacherStore(private_folder(self._home.private / "teachers"))
             return table_of(collect(store, self._shards)[0])
 
-        return votes_from(plan, self._collected(VOTES, table, what="votes", asked=asked))
+        return votes_from(plan, self._stored_or_collected(VOTES, table, what="votes", identity=identity))
 
     def errors(self, plan: Plan, student: list[float], collect: CollectErrors) -> Moments:
-        asked = {"student": fingerprint_of(np.asarray(student))}
-        table = self._collected(ERRORS, lambda: collect(self._shards).counts, what="errors", asked=asked)
+        identity = {"student": fingerprint_of(np.asarray(student))}
+        table = self._stored_or_collected(
+            ERRORS, lambda: collect(self._shards).counts, what="errors", identity=identity
+        )
         return Moments(table, teachers=plan.teachers)
 
-    def _collected(self, name: str, collect: Callable[[], IntArray], *, what: str, asked: dict[str, str]) -> IntArray:
-        """The table of that name of this run and of what was asked; collected where it is absent or damaged."""
-        belongs = {"run": self._home.identity, **asked}
+    def _stored_or_collected(
+        self, name: str, collect: Callable[[], IntArray], *, what: str, identity: dict[str, str]
+    ) -> IntArray:
+        """Return the table of that name for this run and identity; collected if it is absent or damaged."""
+        belongs = {"run": self._home.identity, **identity}
         stored = self._find(name, what=what, belongs=belongs)
         if stored is None:
             stored = bytes(npy(collect()))
@@ -203,11 +207,11 @@ class InFolder(Storage):
 
     @property
     def _shards(self) -> Path | StoredFolder:
-        here = self._home.private / "shards"
-        return here if self._store is None else StoredFolder(self._store / "shards", here)
+        local = self._home.private / "shards"
+        return local if self._store is None else StoredFolder(self._store / "shards", local)
 
     def keep_engine(self, name: str) -> None:
-        """See `Storage`; in run.toml, before any worker is sent anything."""
+        """See `Storage`; in run.toml, before anything is sent to a worker."""
         if name not in self.engines():
             self._home.add("engines", {"saw_private_rows": sorted([*self.engines(), name])})
 
@@ -215,7 +219,7 @@ class InFolder(Storage):
         return tuple((self._home.read() or {}).get("engines", {}).get("saw_private_rows", ()))
 
     def store_in_words(self) -> str:
-        """See `Storage`; as run.toml remembers it."""
+        """See `Storage`; from run.toml."""
         return stored_at(self._home)
 
     def log(self) -> Log:
@@ -230,16 +234,16 @@ class InFolder(Storage):
         self._home.keep_receipt(receipt)
 
     def note(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
-        """A file in private/; one that already says so stays, and one that was damaged does not."""
+        """Write a file in private/ unless it has the same content already."""
         path, text = self._home.private / f"{name}.json", (json.dumps(make(), indent=2) + "\n").encode()
         if not path.is_file() or path.read_bytes() != text:
             write_atomically(path, text)
 
     def _find(self, name: str, *, what: str, belongs: Any) -> bytes | None:
-        """What was kept under that name, here or else in the store, from where it is brought here."""
-        stored = _of_run(find_checksummed(self._home.private / name, what=what), belongs)
+        """Return what was stored under that name, in the folder or else in the store, which is then copied."""
+        stored = _payload_of_run(find_checksummed(self._home.private / name, what=what), belongs)
         if stored is None and self._store is not None:
-            stored = _of_run(find_checksummed(self._store / name, what=what), belongs)
+            stored = _payload_of_run(find_checksummed(self._store / name, what=what), belongs)
             if stored is not None:
                 write_checksummed(self._home.private / name, stored, what=what, belongs=belongs)
         return stored
@@ -250,6 +254,6 @@ class InFolder(Storage):
         write_checksummed(self._home.private / name, content, what=what, belongs=belongs)
 
 
-def _of_run(stored: Checksummed | None, belongs: Any) -> bytes | None:
-    """What a file of this run holds; None for a foreign one."""
+def _payload_of_run(stored: Checksummed | None, belongs: Any) -> bytes | None:
+    """Return the payload of a file of this run; None for another run's."""
     return stored.payload if stored is not None and stored.belongs == belongs else None

@@ -206,7 +206,7 @@ def _certified(
             scores,
             coins,
             mechanism=plan.mechanism.name,
-            claimed=plan.otherwise("replace")[0],
+            claimed=plan.guarantee_under("replace")[0],
             delta=plan.delta,
             mu=mu,
             confidence=1 - _CANARIES * (1 - confidence) / len(guessed),

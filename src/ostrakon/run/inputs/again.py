@@ -1,4 +1,4 @@
-"""The public rows of an earlier run, read again from their files, and labelled rows to measure a new student on."""
+"""The public rows of an earlier run, read again from their files, and labelled test rows for a new student."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ostrakon.data.table import Table
 from ostrakon.data.target import right_numbers
 from ostrakon.data.text_files import holds_texts, is_lines
 from ostrakon.run.inputs.images import digest_of_images, require_like, rows_of
-from ostrakon.run.inputs.tables import public_rows_again
+from ostrakon.run.inputs.tables import read_public_again
 from ostrakon.run.inputs.targets import require_labels_of
 from ostrakon.run.inputs.texts import digest_of_texts, frame_of, open_texts, public_frame_of
 from ostrakon.validation import InvalidInput
@@ -30,11 +30,11 @@ _OTHER = "public must be the {} that the release was made with, by their content
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Again:
+class EarlierPublic:
     """Public rows as an earlier run read them.
 
-    X: the rows. domain: the description of the columns, if that is what there was. images: as they were read; None of
-    others. source: as of `Task.source`.
+    X: the rows. domain: the description of the columns, if there were no public rows. images: the images; None for
+    other rows. source: as in `Task.source`.
     """
 
     X: Any
@@ -43,10 +43,10 @@ class Again:
     source: Mapping[str, Any]
 
     @classmethod
-    def of(cls, public: Any, source: Mapping[str, Any]) -> Again:
+    def of(cls, public: Any, source: Mapping[str, Any]) -> EarlierPublic:
         """Read the file or folder `public` again.
 
-        Errors: `InvalidInput` for another one than that of the run, and for one that is not needed or missing.
+        Errors: `InvalidInput` for other public rows than those of the run, and if they are missing or not needed.
         """
         description = source.get("description")
         if (public is None) != (description is not None):
@@ -68,14 +68,14 @@ class Again:
             if texts is None or digest_of_texts(texts) != source["texts"]:
                 raise InvalidInput(_OTHER.format("texts", public))
             return cls(X=public_frame_of(texts), domain=None, images=None, source=source)
-        return cls(X=public_rows_again(public, source), domain=None, images=None, source=source)
+        return cls(X=read_public_again(public, source), domain=None, images=None, source=source)
 
     def labelled(
         self, test: Any, *, target: str, classes: tuple[str, ...], quantity: Quantity | None, several: bool
     ) -> tuple[Any, NDArray[Any]]:
-        """(rows of the file or folder `test`, what is right there), read as a run reads them.
+        """Return (rows of the file or folder `test`, their targets), read as in a run.
 
-        target: the column of tables. classes: all labels, none of a quantity. several: whether rows may have several.
+        target: the column of tables. classes: all labels; () for a quantity. several: whether rows may have several.
         Errors: `InvalidInput` for what cannot be read, and for rows without labels or with other ones.
         """
         read_by = Labels(names=classes) if several else quantity
@@ -101,13 +101,13 @@ class Again:
         )
 
     def _table(self, test: Any, target: str) -> tuple[Table, Columns]:
-        """The opened table, and how its columns are read."""
+        """Return the opened table and the kinds of its columns."""
         if self.domain is not None:
             return open_described(test, delimiter=self.domain.delimiter), self.domain.kinds()
         columns = Columns(dict(self.source["kinds"]))
         if self.source["header"]:
             return open_table(test), columns
         names = list(self.source["names"])
-        # A public table without names usually lacks the target, which is then the last column of others.
-        given = len(open_table(test, header=False).columns)
-        return open_table(test, names=names if given == len(names) else [*names, target], header=False), columns
+        # A public table without names usually lacks the target, which is the last column of other tables.
+        width = len(open_table(test, header=False).columns)
+        return open_table(test, names=names if width == len(names) else [*names, target], header=False), columns

@@ -1,4 +1,4 @@
-"""A task from what a user has on disk: tables, images or texts."""
+"""A task from files: tables, images or texts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,7 +35,7 @@ def task_from_files(
     consent: Consent | None = None,
     **options: Any,
 ) -> Task:
-    """Read and check the files of a run: images or texts if `private` holds such, tables otherwise.
+    """Read and check the files of a run: images or texts if `private` contains them, tables otherwise.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def task_from_files(
 
 
 def _require_table(*, other: bool, consent: Consent | None, drop: Sequence[str], described: bool) -> None:
-    """Refuse what needs public rows, or a table with them."""
+    """Refuse options that need public rows, or a table with them."""
     if other and described:
         raise InvalidInput("columns cannot be described for a quantity or several labels: they need public rows.")
     if consent is not None:
@@ -120,7 +120,7 @@ def _require_table(*, other: bool, consent: Consent | None, drop: Sequence[str],
 
 
 def fingerprint_of_file(private: Any, *, by: str | None, key: bytes) -> str:
-    """The keyed fingerprint of private data on the disk, equal to that of a run on them (`PrivateData.fingerprint`).
+    """Return the keyed fingerprint of private files, equal to that of a run on them (`PrivateData.fingerprint`).
 
     by: the column (of tables) or array (of .npz files) with the user of every row.
     """
@@ -134,7 +134,7 @@ def fingerprint_of_file(private: Any, *, by: str | None, key: bytes) -> str:
 
 
 def require_target(target: str | None) -> str:
-    """The column to predict; refused if it is not given for a table."""
+    """Return the column to predict; refuse a table without it."""
     if target is None:
         raise InvalidInput("--target must be given: the column to predict.")
     return target

@@ -22,7 +22,7 @@ from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
 
 FEATURES = "X"
-"""What features from a NumPy file are called: as the array that they are."""
+"""Name of features from a NumPy file."""
 
 
 def task_from_images(
@@ -70,29 +70,29 @@ def task_from_images(
     like = None if public is None else read_images(public, **named)
     hidden = read_images(private, by=by, in_memory=protect == "labels", like=like, **named)
     if protect == "labels":
-        hidden = _in_order_of_content(hidden)
+        hidden = _sorted_by_content(hidden)
     shown = hidden if like is None else like
     tested = None if test is None else read_images(test, like=shown, **named)
-    given = require_labels_of(hidden.labels, f"The private images {hidden.path}", read_by)
+    labels = require_labels_of(hidden.labels, f"The private images {hidden.path}", read_by)
     for other, what in ((shown, "public"), (tested, "test")):
         if other is not None and other is not hidden:
-            _fits(hidden, other, what)
+            _require_fits(hidden, other, what)
     if public is not None and not allow_shared_rows:
         refuse_shared(image_digests(hidden.X), image_digests(shown.X))
         refuse_changed_rows(hidden.X, shown.X)
-    known = None if shown is hidden else shown.labels
+    public_labels = None if shown is hidden else shown.labels
     where = f"the public images {shown.path}"
-    called = target if target is not None or hidden.path.is_dir() else "y"
-    read = ReadTarget.of(given, known, classes, read_by=read_by, target=called, where=where)
+    target_name = target if target is not None or hidden.path.is_dir() else "y"
+    target_reader = ReadTarget.of(labels, public_labels, classes, read_by=read_by, target=target_name, where=where)
     X_test, y_test = None, None
     if tested is not None:
         X_test = rows_of(tested)
-        y_test = read.test_rows(require_labels_of(tested.labels, f"The test images {tested.path}", read_by))
+        y_test = target_reader.test_rows(require_labels_of(tested.labels, f"The test images {tested.path}", read_by))
     files = {"private": hidden, "public": None if shown is hidden else shown, "test": tested}
     return Task(
         private=Rows(
             X=rows_of(hidden),
-            y=read.private_rows(given),
+            y=target_reader.private_rows(labels),
             users=hidden.users,
             protects=protect,
             identities=hidden.identities,
@@ -102,12 +102,12 @@ def task_from_images(
         y_test=y_test,
         fingerprints={name: _fingerprint(images) for name, images in files.items() if images is not None},
         source=None if public is None else {"images": digest_of_images(shown), "target": target},
-        **read.of_task(given, _in_words(shown), public_rows=len(shown.X), protects=protect),
+        **target_reader.task_fields(labels, _in_words(shown), public_rows=len(shown.X), protects=protect),
     )
 
 
-def _in_order_of_content(images: Images) -> Images:
-    """The images of a folder in an order given by their content: the order of file names begins with the label."""
+def _sorted_by_content(images: Images) -> Images:
+    """Return the images of a folder sorted by content, because the order of file names depends on the labels."""
     if not images.path.is_dir():
         return images
     order = np.argsort(np.array(image_digests(images.X)), kind="stable")
@@ -117,12 +117,12 @@ def _in_order_of_content(images: Images) -> Images:
 
 
 def rows_of(images: Images) -> Any:
-    """Images as an array, features as the columns of an embedding."""
+    """Return images as an array, features as the columns of an embedding."""
     return as_columns(FEATURES, images.X) if images.are_features else images.X
 
 
 def digest_of_images(images: Images) -> str:
-    """A checksum of the rows in their order, without their labels."""
+    """Return a checksum of the rows in their order, without their labels."""
     return fingerprint_of(images.X)
 
 
@@ -132,12 +132,12 @@ def _in_words(images: Images) -> str:
     shape = " x ".join(map(str, images.X.shape[1:]))
     scale = "from 0 to 1 (8-bit values divided by 255)" if images.X.min() >= 0 and images.X.max() <= 1 else "as given"
     size = " x ".join(map(str, images.X.shape[1:3]))
-    turned = f"; pictures are turned as their EXIF data say, put on white and resized (bicubic) to {size} pixels"
-    return f"images of {shape} values {scale}{turned if images.path.is_dir() else ''}"
+    note = f"; pictures are turned as their EXIF data say, put on white and resized (bicubic) to {size} pixels"
+    return f"images of {shape} values {scale}{note if images.path.is_dir() else ''}"
 
 
 def require_like(known: Images, other: Images, what: str, *, whose: str) -> None:
-    """Refuse rows of another shape. what, whose: which ones `other` and `known` are, as "test", "private"."""
+    """Refuse rows of another shape. what, whose: names of `other` and `known`, such as "test" and "private"."""
     if known.are_features and other.are_features:
         if other.X.shape[1] != known.X.shape[1]:
             raise InvalidInput(
@@ -151,7 +151,7 @@ def require_like(known: Images, other: Images, what: str, *, whose: str) -> None
         )
 
 
-def _fits(hidden: Images, other: Images, what: str) -> None:
+def _require_fits(hidden: Images, other: Images, what: str) -> None:
     require_like(hidden, other, what, whose="private")
     if not hidden.are_features:
         require_same_scale(hidden.X, other.X, f"The {what} images {other.path}")
@@ -163,5 +163,5 @@ def _fits(hidden: Images, other: Images, what: str) -> None:
 
 
 def _fingerprint(images: Images) -> str:
-    beside: list[Any] = [given.astype(str) for given in (images.labels, images.users) if given is not None]
-    return fingerprint_of(images.X, *beside)
+    others: list[Any] = [values.astype(str) for values in (images.labels, images.users) if values is not None]
+    return fingerprint_of(images.X, *others)

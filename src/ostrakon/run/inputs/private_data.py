@@ -39,10 +39,10 @@ _ROWS_AT_A_TIME = 50_000
 
 
 class PrivateData(Protocol):
-    """What a run asks of its private data.
+    """The interface of private data.
 
-    unit: what is protected; protects: all that is known of it, or its labels alone. units: how many of those there are.
-    unit_column: the column that names the user of each row, None where there is none.
+    unit: the protected unit; protects: whole records or labels alone. units: number of units. unit_column: the column
+    with the user of each row; None without one.
     """
 
     @property
@@ -58,29 +58,28 @@ class PrivateData(Protocol):
     def unit_column(self) -> str | None: ...
 
     def adjacencies(self, *, counted: bool = False) -> tuple[tuple[Relation, str], ...]:
-        """(relation, the statement's sentence) of every notion of neighbours that is priced, the first its own one.
+        """Return (relation, sentence of the statement) for all definitions of neighbours, that of the guarantee first.
 
-        counted: the number of units is public.
+        counted: whether the number of units is public.
         """
         ...
 
     def fingerprint(self, key: bytes) -> str:
-        """A keyed fingerprint of whom the data are of: its users, or its records where there are none."""
+        """Return a keyed fingerprint of the users, or of the records without users."""
         ...
 
     def shards(
         self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path | StoredFolder
     ) -> Shards:
-        """The rows of every teacher, by a keyed hash of each row's (or its user's) own identity.
+        """Return the rows of every teacher, by a keyed hash of the identity of each row (or its user).
 
-        classes: how many there are. transform: from rows to what the teachers learn from. folder: where a table's
-        shards go, and are found again.
-        Errors: `InvalidInput` where a teacher would have no rows.
+        classes: their number. transform: from rows to features. folder: for the shards of a table.
+        Errors: `InvalidInput` if a teacher would have no rows.
         """
         ...
 
     def by_unit(self, *, seed: int, transform: Transform, folder: Path) -> Iterator[Block]:
-        """The rows with whose they are, for `ostrakon.teachers.per_record`; folder: where shards of users go."""
+        """Yield the rows with their owners, for `ostrakon.teachers.per_record`. folder: for shards of users."""
         ...
 
 
@@ -88,11 +87,11 @@ class PrivateData(Protocol):
 class Rows:
     """Private rows in memory.
 
-    X: array, frame, images or `Pixels`, (rows, ...). y: their class numbers, shape (rows,). users: whose each row is,
-    shape (rows,), where users are protected; None: records are. fixed: rows are split at random by their place instead
-    of their content, for a table whose number of rows is public. protects: "labels" where X and users are public.
-    identities: digests by which a ledger knows the rows, where X was made of them. levels: the number of every row's
-    level of consent, shape (rows,), if they have one.
+    X: array, frame, images or `Pixels`, (rows, ...). y: their class numbers, shape (rows,). users: the user of each
+    row, shape (rows,), if users are protected; None: records are. fixed: rows are split at random by position instead
+    of by content, for a table whose number of rows is public. protects: "labels" if X and users are public. identities:
+    digests of the original rows for a ledger, if X was computed from them. levels: number of every row's level of
+    consent, shape (rows,), if they have one.
 
     Errors: `InvalidInput` for lengths that differ, no rows, users of a fixed table, missing users, users of
     a type that one of them could change (`ostrakon.data.identity.require_users`).
@@ -123,7 +122,7 @@ class Rows:
 
     @property
     def unit(self) -> Unit:
-        """A user where users are given, else a record."""
+        """A user if users are given, else a record."""
         return "record" if self.users is None else "user"
 
     @property
@@ -150,7 +149,7 @@ class Rows:
         return fingerprint_of_identities(records_of(self.X, self.identities), self.users, key=key)
 
     def assignment(self, teachers: int, *, seed: int) -> IntArray:
-        """The teacher of every row."""
+        """Return the teacher of every row."""
         if self.fixed:
             return random_partition(row_count(self.X), teachers, seed=seed)
         return assign_teachers(self.X if self.users is None else self.users, teachers, key=key_from_seed(seed))
@@ -165,7 +164,7 @@ class Rows:
         return ArrayShards(_features(transform, self.X), y, assignment, n_teachers=teachers, classes=classes)
 
     def by_unit(self, *, seed: int, transform: Transform, folder: Path | None = None) -> Iterator[Block]:
-        """See `PrivateData`; all rows of users at once, of records some, so that progress shows."""
+        """See `PrivateData`; with users one block, with records several, so that progress shows."""
         labels = self.y if self.levels is None else np.column_stack([self.y, self.levels])
         if self.users is not None:
             yield self._owners, _features(transform, self.X), labels
@@ -175,9 +174,9 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PrivateTable:
-    """The private table of a task on disk: split there, and read one teacher's rows at a time.
+    """The private table of a task on disk: it is split there and read one teacher at a time.
 
-    digest: a checksum of the table, so that shards of another one are refused.
+    digest: a checksum of the table, so that shards of another table are refused.
     """
 
     tables: TableTask
@@ -185,7 +184,7 @@ class PrivateTable:
 
     @property
     def unit(self) -> Unit:
-        """A user where a column names the user of each row, else a record."""
+        """A user if a column names the user of each row, else a record."""
         return self.tables.unit
 
     @property
@@ -224,14 +223,14 @@ class PrivateTable:
         return TableShards(partition, self.tables, transform=transform)
 
     def by_unit(self, *, seed: int, transform: Transform, folder: Path) -> Iterator[Block]:
-        """See `PrivateData`; records are read as they stand in the table, users from shards of it that fit memory."""
+        """See `PrivateData`; records are read in the order of the table, users from shards that fit memory."""
         if self.tables.by is None:
             yield from blocks_of_records(self.tables, transform)
             return
         yield from blocks_of_users(self._pieces(seed, folder), self.tables, transform)
 
     def parts_by_unit(self, *, seed: int, folder: Path | StoredFolder) -> list[UnitPart]:
-        """The rows of `by_unit` as parts for the workers of an engine; shards of the table are kept in `folder`."""
+        """Return the rows of `by_unit` as parts for the workers of an engine; shards are stored in `folder`."""
         return unit_parts(self._pieces(seed, folder), self.tables)
 
     def _pieces(self, seed: int, folder: Path | StoredFolder) -> ShardFolder:
@@ -240,23 +239,23 @@ class PrivateTable:
 
 
 def records_of(X: Any, identities: Any) -> Any:
-    """What stands for the records in a fingerprint: their identities, or else their content."""
-    return X if identities is None else pa.table({"record": [str(one) for one in identities]})
+    """Return what a fingerprint of the records is computed from: their identities, or else their content."""
+    return X if identities is None else pa.table({"record": [str(identity) for identity in identities]})
 
 
 def _adjacencies(protects: Protects, *, by: str | None, fixed: bool) -> tuple[tuple[Relation, str], ...]:
     if protects == "labels":
-        # No other: what was learned from all features says nothing about leaving a record out.
+        # Features of all records are public, so no record can be left out.
         return (("labels", label_adjacency(by=by)),)
     first, other = ("replace", "take-out") if fixed else ("add-remove", "replace")
     return (first, adjacency(by=by, fixed=fixed)), (other, other_adjacency(by=by, fixed=fixed))
 
 
 def _features(transform: Transform, X: Any) -> Any:
-    """`transform` of all rows, without all images as numbers at once."""
+    """Return `transform` of all rows, without decoding all images at once."""
     if not isinstance(X, Pixels):
         return transform(X)
-    transformed = np.concatenate([transform(some) for some in blocks_of(X)])
+    transformed = np.concatenate([transform(block) for block in blocks_of(X)])
     X.require_unchanged()
     return transformed
 

@@ -21,7 +21,7 @@ from ostrakon.data.table_files import digest_of_file, parts_of
 from ostrakon.data.task import TableTask, open_described_task, open_task
 from ostrakon.data.understood import listed
 from ostrakon.run.inputs.private_data import PrivateTable
-from ostrakon.run.inputs.task import Task, of_described, of_protection, of_target
+from ostrakon.run.inputs.task import Task, described_fields, protection_fields, target_fields
 from ostrakon.statements.statement import Protects
 from ostrakon.validation import InvalidInput
 
@@ -35,13 +35,16 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
     tables = open_task(private, public, test=test, **options)
     X_test, y_test = (None, None) if tables.test is None else tables.test_rows()
     only_labels = tables.protects == "labels"
-    given = {"private": tables.private, "public": None if only_labels else tables.public, "test": tables.test}
-    fingerprints = {name: _digest(table.path) for name, table in given.items() if table is not None}
-    public_rows, known = tables.public_rows(), "table" if only_labels else "public table"
+    tables_by_name = {"private": tables.private, "public": None if only_labels else tables.public, "test": tables.test}
+    fingerprints = {name: _digest(table.path) for name, table in tables_by_name.items() if table is not None}
+    public_rows, table_name = tables.public_rows(), "table" if only_labels else "public table"
     outside = {} if only_labels else outside_table(tables.private, tables.columns, public_rows)
     owners = _owners(tables, public_rows, outside)
-    far = {name: share for name, share in outside.items() if name not in owners}
-    note, understood = in_words(far, public_rows=len(public_rows)), tables.understood(public_rows=len(public_rows))
+    far_outside = {name: share for name, share in outside.items() if name not in owners}
+    note, understood = (
+        in_words(far_outside, public_rows=len(public_rows)),
+        tables.understood(public_rows=len(public_rows)),
+    )
     notes = (*owners_in_words(owners, kept=tables.columns.kept), *(() if note is None else (note,)))
     quantity = tables.read_by
     if isinstance(quantity, Quantity):
@@ -54,19 +57,19 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
         y_test=y_test,
         classes_from=CLASSES_FROM[tables.classes_from],
         fingerprints=fingerprints,
-        rows=f"columns {', '.join(tables.columns.kept)}, by name, as the {known} has them",
+        rows=f"columns {', '.join(tables.columns.kept)}, by name, as the {table_name} has them",
         kinds={name: tables.columns.kinds[name] for name in tables.columns.kept},
         understood=dataclasses.replace(understood, notes=notes, facts={**understood.facts, **_levels(tables.consent)}),
         outside=outside,
         consent=tables.consent,
         source=None if only_labels or tables.public is None else source_of(tables, fingerprints["public"]),
-        **of_target(tables.read_by, tables.classes),
-        **of_protection(tables.protects),
+        **target_fields(tables.read_by, tables.classes),
+        **protection_fields(tables.protects),
     )
 
 
 def _levels(consent: Consent | None) -> dict[str, str]:
-    """What is said of levels of consent: the column and the epsilon of each, which are public."""
+    """Return the public facts on levels of consent: their column and the epsilon of each."""
     if consent is None:
         return {}
     allowed = listed(f"{level} (epsilon {epsilon:g})" for level, epsilon in consent.epsilons.items())
@@ -76,11 +79,12 @@ def _levels(consent: Consent | None) -> dict[str, str]:
 def task_without_public(
     private: Any, domain: Domain, *, test: Any = None, protect: Protects = "records", **options: Any
 ) -> Task:
-    """The task of a table without public rows (see `ostrakon.data.task.open_described_task` for options and errors)."""
+    """Return the task of a table without public rows (see `ostrakon.data.task.open_described_task` for options and
+    errors)."""
     tables = open_described_task(private, domain, test=test, **options)
     X_test, y_test = (None, None) if tables.test is None else tables.test_rows()
-    given = {"private": tables.private, "test": tables.test}
-    fingerprints = {name: _digest(table.path) for name, table in given.items() if table is not None}
+    tables_by_name = {"private": tables.private, "test": tables.test}
+    fingerprints = {name: _digest(table.path) for name, table in tables_by_name.items() if table is not None}
     understood = tables.understood(public_rows=0)
     shown = f"none: {len(domain.names)} columns are described, in {sum(domain.sizes)} cells"
     return Task(
@@ -94,12 +98,12 @@ def task_without_public(
         kinds={name: domain.columns[name].kind for name in domain.names},
         understood=dataclasses.replace(understood, facts={**understood.facts, "Public rows": shown}),
         source={"description": domain.as_plain()},
-        **of_described(domain),
+        **described_fields(domain),
     )
 
 
 def _owners(tables: TableTask, typed: pd.DataFrame, outside: Mapping[str, float]) -> list[str]:
-    """Columns that may say whose a row is, where the user named none (see `likely_owners`). typed: the public rows."""
+    """Return columns that may name users, if none is given (see `likely_owners`). typed: the public rows."""
     if tables.by is not None or tables.public is None:
         return []
     left_out = [name for name in tables.columns.left_out if name in tables.public.columns]
@@ -109,7 +113,7 @@ def _owners(tables: TableTask, typed: pd.DataFrame, outside: Mapping[str, float]
 
 
 def source_of(tables: TableTask, checksum: str) -> dict[str, Any]:
-    """How to read the public table of a run again: see `Task.source`."""
+    """Return how to read the public table of a run again (`Task.source`)."""
     public = tables.public
     assert public is not None
     return {
@@ -121,8 +125,8 @@ def source_of(tables: TableTask, checksum: str) -> dict[str, Any]:
     }
 
 
-def public_rows_again(path: Any, source: Mapping[str, Any]) -> pd.DataFrame:
-    """The public rows of an earlier run, typed as it read them.
+def read_public_again(path: Any, source: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the public rows of an earlier run, with the same types.
 
     Errors: `InvalidInput` for another file than that of the run, by its checksum.
     """

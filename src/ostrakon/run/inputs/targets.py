@@ -1,4 +1,4 @@
-"""The target of pictures and texts: labels as text, by which rows have a class, a quantity or several labels."""
+"""The target of pictures and texts: labels as text, read as classes, a quantity or several labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ from ostrakon.data.labels import Labels
 from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.data.target import learned_numbers, right_numbers
 from ostrakon.data.understood import understood_images
-from ostrakon.run.inputs.task import agreed_classes, of_protection, of_target
+from ostrakon.run.inputs.task import agreed_classes, protection_fields, target_fields
 from ostrakon.statements.statement import Protects
 from ostrakon.validation import InvalidInput
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadTarget:
-    """How labels become numbers.
+    """The conversion of labels to numbers.
 
-    read_by: the range of a quantity, or several labels; None for classes. classes, classes_from: as of `Task`.
+    read_by: the range of a quantity, or several labels; None for classes. classes, classes_from: as in `Task`.
     """
 
     read_by: Quantity | Labels | None
@@ -38,7 +38,7 @@ class ReadTarget:
         target: str | None,
         where: str,
     ) -> "ReadTarget":
-        """Of labels of private and of public rows, which tell the classes. Arguments as of `agreed_classes`."""
+        """Return the target for labels of private and public rows. Arguments as in `agreed_classes`."""
         if read_by is None:
             names, origin = agreed_classes(private, public, classes, target=target, where=where)
             return cls(read_by=None, classes=names, classes_from=origin)
@@ -53,30 +53,30 @@ class ReadTarget:
         """See `right_numbers`."""
         return right_numbers(labels, self.read_by or self.classes)
 
-    def of_task(
+    def task_fields(
         self, private: NDArray[Any], form: str, *, public_rows: int, protects: Protects, notes: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """The fields of a `Task` on its target and on how it was read. private: labels. form: of rows, in words."""
+        """Return the fields of a `Task` on its target and on its reading. private: labels. form: of rows, in words."""
         outside = dict[str, float]()
         if isinstance(self.read_by, Quantity):
             values = self.read_by.numbers(private)
             share = float(((values < self.read_by.low) | (values > self.read_by.high)).mean())
             outside, notes = ({"target": share} if share else {}), (*notes, *self.read_by.clipped_in_words(share))
-        known: Any = {"classes": self.classes, "classes_from": self.classes_from, "read_by": self.read_by}
+        classes_of_target: Any = {"classes": self.classes, "classes_from": self.classes_from, "read_by": self.read_by}
         return {
             "classes_from": self.classes_from,
             "outside": outside,
             "rows": form,
             "understood": understood_images(
-                form, **known, public_rows=public_rows, protects=protects, notes=tuple(notes)
+                form, **classes_of_target, public_rows=public_rows, protects=protects, notes=tuple(notes)
             ),
-            **of_target(self.read_by, self.classes),
-            **of_protection(protects),
+            **target_fields(self.read_by, self.classes),
+            **protection_fields(protects),
         }
 
 
 def require_labels_of(labels: Any, what: str, read_by: Quantity | Labels | None) -> Any:
-    """The labels of pictures or texts. Errors: `InvalidInput` where there are none. what: names them."""
+    """Return the labels of pictures or texts. Errors: `InvalidInput` without labels. what: their name."""
     if labels is None:
         named = "class" if read_by is None else "set of labels, such as a;b"
         named = "value, such as 4.5" if isinstance(read_by, Quantity) else named

@@ -1,4 +1,4 @@
-"""What a run works on: private data, the public pool, perhaps a labelled test set."""
+"""The data of a run: private data, the public pool, and optionally a labelled test set."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -35,7 +35,7 @@ from ostrakon.validation import InvalidInput
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
-    """Private data wherever they are, and public data in memory.
+    """Private data in memory or on disk, and public data in memory.
 
     Parameters
     ----------
@@ -52,23 +52,22 @@ class Task:
     fingerprints : dict
         A checksum for every data set, compared when a run is resumed.
     rows : str
-        What a row of the student's input is, in words.
+        A description of a row of the student's input.
     kinds : dict, optional
         Kinds of the raw columns if the types of `X_public` do not show them (see `RowForm`).
     names : sequence of str, optional
-        Names of the columns if `X_public` is an array that had names.
+        Names of the columns if `X_public` is an array.
     understood : Understood
         How the files were read, shown before any budget is spent.
     counted : bool
         Whether `private.units` is the number of records (or users), and not a public number that replaces it.
     outside : dict
-        Which share of the private values of each column is beyond the public range. Private.
+        Share of the private values of each column outside the public range. Private.
     domain : Domain, optional
-        What the columns may hold if there are no public rows. `X_public` is then drawn evenly from it, and shows the
-        form of a row.
+        The description of the columns if there are no public rows. `X_public` is then drawn evenly from it.
     source : dict, optional
         How a refit reads the public rows again: the checksum of their file, its columns and their kinds, the
-        description of the columns, or a checksum of pictures or texts. Public. None if nothing can read them again.
+        description of the columns, or a checksum of pictures or texts. Public. None if they cannot be read again.
     read_by : Quantity or Labels, optional
         The public range of a target that is a number: `classes` are then its two ends, private rows have whole steps
         between them, and `y_test` has numbers. Or the labels of which a row may have several: `classes` are then their
@@ -77,7 +76,7 @@ class Task:
         The epsilon that each level of consent allows; private rows then have a level each.
     trust_model : str
     not_covered, remarks : tuple of str
-        What the statement says under these names; its own remarks come before these.
+        Entries of the statement; its other remarks come before these.
 
     Raises
     ------
@@ -130,24 +129,24 @@ class Task:
         return target_of(self.read_by)
 
 
-def of_protection(protects: Protects) -> dict[str, Any]:
-    """The fields of a `Task` on trust and on what is not covered, if it protects records or labels alone."""
+def protection_fields(protects: Protects) -> dict[str, Any]:
+    """Return the fields of a `Task` on trust and on what is not covered, for records or labels alone."""
     return {} if protects == "records" else {"trust_model": CENTRAL_OF_LABELS, "not_covered": NOT_COVERED_OF_LABELS}
 
 
-def of_target(read_by: Quantity | Labels | None, classes: tuple[Any, ...]) -> dict[str, Any]:
-    """The fields of a `Task` on its target. classes: as of `Task`."""
+def target_fields(read_by: Quantity | Labels | None, classes: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the fields of a `Task` on its target. classes: as in `Task`."""
     quantity = isinstance(read_by, Quantity)
     return {"read_by": read_by, "classes": classes} | ({"not_covered": NOT_COVERED_OF_QUANTITIES} if quantity else {})
 
 
-def of_described(domain: Domain) -> dict[str, Any]:
-    """The fields of a `Task` whose columns are described instead of public rows."""
+def described_fields(domain: Domain) -> dict[str, Any]:
+    """Return the fields of a `Task` whose columns are described instead of public rows."""
     return {"X_public": domain.examples(), "domain": domain, "not_covered": NOT_COVERED_OF_DESCRIBED}
 
 
 def task_from_dataset(data: Any) -> Task:
-    """A task from one of `ostrakon.datasets`, without its public labels."""
+    """Return a task from one of `ostrakon.datasets`, without its public labels."""
     parts = {"private": (data.X, data.y), "public": (data.X_public,), "test": (data.X_test, data.y_test)}
     return Task(
         private=Rows(X=data.X, y=data.y),
@@ -161,14 +160,14 @@ def task_from_dataset(data: Any) -> Task:
 
 
 def refuse_shared(private: list[str], public: list[str]) -> None:
-    """Refuse private rows that are public, too, more than chance allows; both are given by digests of their content."""
+    """Refuse private rows that are also public, beyond chance; both are given by digests of their content."""
     refuse_shared_rows(CountedRows.of(np.array(private)), np.array(public))
 
 
 def refuse_unnamed_folders(
     private: Any, public: Any, classes: Sequence[str] | str | None, suffixes: Collection[str]
 ) -> None:
-    """Refuse folders of classes that nothing public names, before a file is opened. suffixes: of pictures or texts."""
+    """Refuse folders of classes without public names, before a file is opened. suffixes: of pictures or texts."""
     folder, other = Path(private), None if public is None else Path(public)
     if classes is not None or not folder.is_dir():
         return
@@ -186,7 +185,7 @@ def refuse_unnamed_folders(
 def agreed_classes(
     private: Any, public: Any, classes: Sequence[str] | str | None, *, target: str | None, where: str
 ) -> tuple[tuple[str, ...], str]:
-    """The classes of labelled images or texts, and where they come from (see `agree_on_classes`).
+    """Return the classes of labelled images or texts, and their source (see `agree_on_classes`).
 
     Parameters
     ----------
@@ -195,9 +194,9 @@ def agreed_classes(
     classes : sequence of str or str, optional
         As the caller gave them.
     target : str, optional
-        What messages call the target; None for the names of folders.
+        Name of the target in messages; None for the names of folders.
     where : str
-        What messages call the public rows.
+        Name of the public rows in messages.
     """
     counts: dict[str | None, int] = dict(sorted(Counter(private.tolist()).items()))
     known = None if public is None else sorted(set(public.tolist()))

@@ -41,7 +41,7 @@ def task_from_texts(
 ) -> Task:
     """Read and check the texts of a run, all of them into memory (see `ostrakon.data.text_files.read_texts`).
 
-    A text is read as a cell of a table is: without outer spaces and quotes, and signs of missing values are empty. Its
+    A text is read like a cell of a table: without outer spaces and quotes; signs of missing values become empty. Its
     content is its identity.
 
     Parameters
@@ -49,9 +49,9 @@ def task_from_texts(
     private, test : path
         Folders with a folder for every class.
     public : path, optional
-        The same, loose files, or a .txt file of one text a line; None if only labels are protected.
+        The same, files without folders, or a .txt file with a text in each line; None if only labels are protected.
     target : str, optional
-        What messages call the classes.
+        Name of the classes in messages.
     by : str, optional
         Refused: texts have no users.
     classes : sequence of str or str, optional
@@ -73,7 +73,7 @@ def task_from_texts(
         refuse_unnamed_folders(private, public, classes, SUFFIXES)
     hidden = open_texts(private, by=by)
     if protect == "labels":
-        hidden = _in_order_of_content(hidden)
+        hidden = _sorted_by_content(hidden)
     shown = hidden if public is None else open_texts(public)
     tested = None if test is None else open_texts(test)
     others = {"public": None if public is None else shown, "test": tested}
@@ -84,47 +84,48 @@ def task_from_texts(
                 raise InvalidInput(f"The {what} texts {texts.path} are the private ones, which must not leave.")
     if public is not None and not allow_shared_rows:
         refuse_shared(_digests(hidden), _digests(shown))
-    known = None if shown is hidden else shown.labels
-    where, given = f"the public texts {shown.path}", _labels(hidden, "private", read_by)
-    read = ReadTarget.of(given, known, classes, read_by=read_by, target=target, where=where)
+    public_labels = None if shown is hidden else shown.labels
+    where, labels = f"the public texts {shown.path}", _labels(hidden, "private", read_by)
+    target_reader = ReadTarget.of(labels, public_labels, classes, read_by=read_by, target=target, where=where)
     X_public = public_frame_of(shown)
     X_test, y_test = None, None
     if tested is not None:
-        X_test, y_test = frame_of(tested), read.test_rows(_labels(tested, "test", read_by))
+        X_test, y_test = frame_of(tested), target_reader.test_rows(_labels(tested, "test", read_by))
     files = {name: texts for name, texts in {"private": hidden, **others}.items() if texts is not None}
     notes = [_left_out(texts) for texts in files.values() if texts.others]
     return Task(
-        private=Rows(X=frame_of(hidden), y=read.private_rows(given), protects=protect),
+        private=Rows(X=frame_of(hidden), y=target_reader.private_rows(labels), protects=protect),
         X_public=X_public,
         X_test=X_test,
         y_test=y_test,
         fingerprints={name: _fingerprint(texts) for name, texts in files.items()},
         source=None if public is None else {"texts": digest_of_texts(shown)},
         kinds={COLUMN: "text"},
-        **read.of_task(given, _FORM, public_rows=len(shown.texts), protects=protect, notes=notes),
+        **target_reader.task_fields(labels, _FORM, public_rows=len(shown.texts), protects=protect, notes=notes),
     )
 
 
 def open_texts(path: str | os.PathLike[str], *, by: str | None = None) -> Texts:
-    """`read_texts`, each text as the released student reads a cell."""
+    """Return `read_texts`, with each text as the released student reads a cell."""
     texts = read_texts(path, by=by)
     return replace(texts, texts=tuple(read_word(text, frozenset()) for text in texts.texts))
 
 
 def frame_of(texts: Texts) -> pd.DataFrame:
-    """Texts as a table of one column."""
+    """Return texts as a table of one column."""
     return pd.DataFrame({COLUMN: np.array(texts.texts, dtype=object)})
 
 
 def public_frame_of(texts: Texts) -> pd.DataFrame:
-    """`frame_of` public texts. Errors: `InvalidInput` for fewer than five, and for texts that are not free text."""
+    """Return `frame_of` public texts. Errors: `InvalidInput` for fewer than five, and for texts that are not free
+    text."""
     frame = frame_of(texts)
     _require_free_text(texts, frame)
     return frame
 
 
 def digest_of_texts(texts: Texts) -> str:
-    """A checksum of texts, in their order, without their classes."""
+    """Return a checksum of texts, in their order, without their classes."""
     return fingerprint_of(np.array(_digests(texts)))
 
 
@@ -148,8 +149,8 @@ def _left_out(texts: Texts) -> str:
     return f"Left out of {texts.path}: {texts.others} files that are not {' or '.join(SUFFIXES)}."
 
 
-def _in_order_of_content(texts: Texts) -> Texts:
-    """Texts in an order given by their content: the order of file names begins with the label."""
+def _sorted_by_content(texts: Texts) -> Texts:
+    """Return texts sorted by content, because the order of file names depends on the labels."""
     order = sorted(range(len(texts.texts)), key=_digests(texts).__getitem__)
     labels = None if texts.labels is None else texts.labels[order]
     return replace(texts, texts=tuple(texts.texts[number] for number in order), labels=labels)
@@ -160,5 +161,5 @@ def _digests(texts: Texts) -> list[str]:
 
 
 def _fingerprint(texts: Texts) -> str:
-    beside = [] if texts.labels is None else [texts.labels.astype(str)]
-    return fingerprint_of(np.array(_digests(texts)), *beside)
+    others = [] if texts.labels is None else [texts.labels.astype(str)]
+    return fingerprint_of(np.array(_digests(texts)), *others)
