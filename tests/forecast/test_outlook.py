@@ -35,7 +35,7 @@ def test_offers_forecasts_and_the_way_back_are_all_there():
     assert [one["epsilon"] for one in told["forecasts"]] == [1.0, 4.0]
     assert told["offers"][0]["refused"].startswith("queries must be few enough for their votes to exceed the noise")
     assert told["least_epsilon"]["epsilon"] == 1.0
-    assert "rehearsed" in found.basis
+    assert "come from simulations" in found.basis
 
 
 @pytest.mark.slow
@@ -49,7 +49,7 @@ def test_what_needs_no_rehearsal_is_told_before_one():
     asked = {"records": 1000, "epsilons": [1.0, 4.0], "mechanisms": ["bounded-gnmax"], "repetitions": 2}
     found = outlook(PublicRows.of(X, Y), options, **asked, progress=played, settled=reports.append)
     assert reports[1:] == [(done, 4) for done in (0, 1, 2, 4)]
-    assert reports[0].basis == "No accuracy is forecast: the rehearsal follows."
+    assert reports[0].basis == "No accuracy is forecast: simulations follow."
     assert reports[0].offers == found.offers
     assert found.rehearsal is not None
     reports.clear()

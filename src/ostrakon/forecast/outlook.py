@@ -28,7 +28,7 @@ _TITLES = {
     "quantity": "R2 and mean absolute errors",
     "labels": "Macro F1, micro F1 and AUC",
 }
-NOT_YET = "the rehearsal follows"
+NOT_YET = "simulations follow"
 PER_RECORD, ALL, NONE = REHEARSED = ("per-record", "all", "none")
 """What is rehearsed: per-record teachers (quick), trained ones too (as slow as that number of runs), or nothing."""
 
@@ -48,7 +48,7 @@ class Outlook:
     offers : tuple of Offer
         Every mechanism at every epsilon.
     rehearsal : Rehearsal, optional
-        Results of the run on public rows; None if it was not rehearsed.
+        Results of the run on public rows; None if it was not simulated.
     not_rehearsed : str
         Why it was not.
     least : LeastEpsilon, optional
@@ -93,8 +93,8 @@ class Outlook:
                 f"gradient boosting without noise. This tells epsilons apart, not how hard the task is.{fewer}"
             )
         return (
-            f"{_TITLES[self.target]} are rehearsed: {times} labelled public rows as the private side, the public pool "
-            f"and the held-out rows. They hold as far as private rows are of the same kind as public ones.{fewer}"
+            f"{_TITLES[self.target]} come from simulations: {times} labelled public rows as the private side, the "
+            f"public pool and the held-out rows. They hold if private rows are of the same kind as public ones.{fewer}"
             f"{' Its results are usually a little better.' if fewer else ''}"
         )
 
@@ -217,7 +217,7 @@ def plan(
     delta, n_teachers, n_queries, max_answers, guarantee, agreement, teacher, student, representation
         As of `PATEClassifier`; guarantee="gate" takes minutes.
     unit : {"record", "user"}
-        "user" protects all rows of a user together; such runs are priced, not rehearsed.
+        "user" protects all rows of a user together; such runs are priced, not simulated.
     parameters : mapping, optional
         Parameters of mechanisms, by name, as {"max_contributions": 2}; mechanisms without a parameter ignore it.
     accuracy : float, optional
@@ -306,7 +306,7 @@ def outlook(
     if accuracy is not None:
         fraction("accuracy", accuracy)
     if accuracy is not None and rehearsed == NONE:
-        raise InvalidInput("accuracy can only be looked for in a rehearsal, got 'none' for rehearse.")
+        raise InvalidInput("accuracy needs simulations, got 'none' for rehearse.")
     names = _mechanisms(mechanisms, shown, options)
     require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
     if unit not in UNITS:
@@ -330,7 +330,7 @@ def outlook(
         return priced
     rehearsal = rehearse(shown, possible, options, records=records, repetitions=repetitions, progress=progress)
     if accuracy is not None and not rehearsal.forecasts:
-        raise InvalidInput("accuracy cannot be looked for: no run could be rehearsed.")
+        raise InvalidInput("accuracy cannot be looked for: no run could be simulated.")
     least = None if accuracy is None else least_epsilon(rehearsal.forecasts, accuracy)
     return dataclasses.replace(priced, rehearsal=rehearsal, not_rehearsed="", least=least)
 
@@ -356,11 +356,11 @@ def _why_not_rehearsed(shown: PublicRows, rehearsed: str, *, unit: Unit, played:
     if shown.target != "classes" and not len(shown.labelled):
         return "no public row has a known target to simulate runs with"
     if unit == "user":
-        return "runs that protect users are priced, not rehearsed"
+        return "runs that protect users are priced, not simulated"
     if not played:
-        return "trained teachers are rehearsed only where all is"
+        return "trained teachers are simulated only with rehearse='all'"
     if not possible:
         return "every plan is refused"
     if rows < FEWEST_TO_REHEARSE:
-        return f"{rows} public rows are too few to rehearse on, at least {FEWEST_TO_REHEARSE} are needed"
+        return f"{rows} public rows are too few for simulations, at least {FEWEST_TO_REHEARSE} are needed"
     return ""

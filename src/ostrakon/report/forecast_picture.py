@@ -68,7 +68,7 @@ def _accuracy(axes: Axes, outlook: Outlook) -> None:
         axes.axhline(times * played.constant[0], color="#8b929c", linestyle=":", linewidth=1.5, label="always the same")
     _epsilon_axis(axes, outlook)
     axes.set_ylabel("points below boosting without noise" if played.simulated else f"{measure} of the student{percent}")
-    what = "with simulated labels: the public rows have none" if played.simulated else "rehearsed on public rows"
+    what = "with simulated labels: the public rows have none" if played.simulated else "simulated on public rows"
     simulations = f"least to most of {len(played.without_noise)} simulations"
     band = simulations if played.simulated else f"one run, {CONFIDENCE:.0%}"
     axes.set_title(
