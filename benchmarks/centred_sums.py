@@ -35,7 +35,7 @@ def scored(held: Any, view: Any, noise: float, *, centred: bool, rng: np.random.
     """Accuracy and AUC (NaN for more than two classes) of one draw, in per cent."""
     classes = held.classes if centred else None
     known = MomentMap.of(view.public, most=worth_their_noise(len(held.y), noise), classes=classes)
-    steps = known.of_rows(view.transform(held.X))
+    steps = known.unrounded(view.transform(held.X))
     sums = np.stack([steps[held.y == label].sum(axis=0) for label in range(held.classes)], axis=1)
     if known.classes is not None:
         sums = sums - sums.mean(axis=1, keepdims=True)

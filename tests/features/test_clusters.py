@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from ostrakon.features import clusters
-from ostrakon.features.clusters import medoids, settled
+from ostrakon.features.clusters import lloyd, medoids
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.normal(size=(700, 3)).astype(np.float32)
 FIXED, CENTRES = POINTS[:5], POINTS[5:25].copy()
 
 
-def lloyd(points, fixed, centres, rounds):
+def plain_lloyd(points, fixed, centres, rounds):
     for _ in range(rounds):
         own = np.linalg.norm(points[:, None] - np.concatenate([fixed, centres])[None], axis=2).argmin(axis=1) - len(
             fixed
@@ -27,8 +27,8 @@ def lloyd(points, fixed, centres, rounds):
 @pytest.mark.parametrize("rounds", [1, 7, 30])
 def test_centres_settle_around_those_that_are_fixed(cells, rounds, monkeypatch):
     monkeypatch.setattr(clusters, "_CELLS", cells)
-    centres, members = settled(POINTS, FIXED, CENTRES, rounds=rounds)
-    expected, counts = lloyd(POINTS, FIXED, CENTRES, rounds)
+    centres, members = lloyd(POINTS, FIXED, CENTRES, rounds=rounds)
+    expected, counts = plain_lloyd(POINTS, FIXED, CENTRES, rounds)
     np.testing.assert_allclose(centres, expected, atol=1e-5)
     assert np.array_equal(members, counts)
     assert 0 < members.sum() < 700
@@ -36,11 +36,11 @@ def test_centres_settle_around_those_that_are_fixed(cells, rounds, monkeypatch):
 
 def test_a_centre_without_points_stays_and_settled_ones_end_it():
     far = np.concatenate([CENTRES, np.full((1, 3), 99, np.float32)])
-    centres, members = settled(POINTS, FIXED, far, rounds=3)
+    centres, members = lloyd(POINTS, FIXED, far, rounds=3)
     assert (centres[-1] == 99).all()
     assert members[-1] == 0
     line = np.repeat(np.float32([[0.0], [10.0]]), 30, axis=0)
-    centres, members = settled(line, line[:0], np.float32([[1.0], [9.0]]), rounds=10**9)
+    centres, members = lloyd(line, line[:0], np.float32([[1.0], [9.0]]), rounds=10**9)
     assert (centres.ravel().tolist(), members.tolist()) == ([0.0, 10.0], [30, 30])
 
 

@@ -41,7 +41,7 @@ def test_rows_beyond_the_median_length_count_as_if_they_lay_there():
     known = MomentMap.of(PUBLIC)
     lengths = np.linalg.norm(PUBLIC - PUBLIC.mean(axis=0), axis=1)
     assert known.radius == pytest.approx(np.median(lengths), rel=1e-12)
-    made = known.of_rows(PUBLIC)
+    made = known.unrounded(PUBLIC)
     assert made.shape == (300, known.directions) == (300, 7)
     expected = np.minimum(lengths / known.radius, 1) * known.longest
     np.testing.assert_allclose(np.linalg.norm(made[:, 1:], axis=1), expected, rtol=1e-12)
@@ -62,7 +62,7 @@ def test_what_a_row_says_is_its_own_to_the_last_bit(most):
 
 
 def test_the_largest_principal_components_are_kept():
-    made = MomentMap.of(PUBLIC, most=2).of_rows(PUBLIC)
+    made = MomentMap.of(PUBLIC, most=2).unrounded(PUBLIC)
     peer = PCA(2).fit_transform(PUBLIC)
     scale = np.minimum(1, np.median(np.linalg.norm(peer, axis=1)) / np.linalg.norm(peer, axis=1))
     length = np.linalg.norm(made[:, 1:], axis=1).max()
@@ -96,7 +96,7 @@ def test_refusals(bad):
 def test_alike_public_rows_leave_the_constant_alone():
     known = MomentMap.of(np.ones((4, 3)))
     assert np.array_equal(known.steps(np.ones((2, 3))), [[CONSTANT, 0, 0, 0]] * 2)
-    assert np.isfinite(known.of_rows(np.ones((2, 3)) * 1e20)).all()
+    assert np.isfinite(known.unrounded(np.ones((2, 3)) * 1e20)).all()
 
 
 @pytest.mark.parametrize(("features", "centres", "most"), [(6, 2, None), (385, 40, 20), (20, 1500, None)])
@@ -125,7 +125,7 @@ def test_nearness_is_a_bell_around_each_centre_and_the_row_s_own_to_the_last_bit
     assert known.width == pytest.approx(WIDTH * np.median(np.sort(squares, axis=1)[:, 1]))
     bells = np.exp(-squares / (2 * known.width))
     expected = bells / np.linalg.norm(bells, axis=1, keepdims=True) * known.nearest
-    np.testing.assert_allclose(known.of_rows(PUBLIC)[:, 7:], expected, atol=1e-9)
+    np.testing.assert_allclose(known.unrounded(PUBLIC)[:, 7:], expected, atol=1e-9)
     together = known.steps(PUBLIC)
     assert np.array_equal(known.steps(PUBLIC[::-1]), together[::-1])
     assert np.array_equal(known.steps(PUBLIC[3:4]), together[3:4])
@@ -134,12 +134,12 @@ def test_nearness_is_a_bell_around_each_centre_and_the_row_s_own_to_the_last_bit
 @pytest.mark.parametrize("broken", ["negative", "long"])
 def test_a_nearness_that_breaks_the_bound_is_refused(monkeypatch, broken):
     known = MomentMap.of(PUBLIC, centres=PUBLIC[:9])
-    rows = known.of_rows(PUBLIC[:1])
+    rows = known.unrounded(PUBLIC[:1])
     if broken == "negative":
         rows[0, 7:] *= -1
     else:
         rows[0, 7:], rows[0, 1:7] = 0, 0.3
-    monkeypatch.setattr(MomentMap, "of_rows", lambda self, features: np.repeat(rows, len(features), axis=0))
+    monkeypatch.setattr(MomentMap, "unrounded", lambda self, features: np.repeat(rows, len(features), axis=0))
     with pytest.raises(InvalidInput, match="bounded length"):
         known.steps(PUBLIC[:2])
 
@@ -232,8 +232,8 @@ def test_what_all_classes_share_is_a_part_rounded_to_the_nearest_step():
 
 def test_a_centred_row_that_is_too_long_is_refused(monkeypatch):
     known = MomentMap.of(PUBLIC, classes=3)
-    rows = known.of_rows(PUBLIC[:1])
+    rows = known.unrounded(PUBLIC[:1])
     rows[0, 1:] = known.longest
-    monkeypatch.setattr(MomentMap, "of_rows", lambda self, features: np.repeat(rows, len(features), axis=0))
+    monkeypatch.setattr(MomentMap, "unrounded", lambda self, features: np.repeat(rows, len(features), axis=0))
     with pytest.raises(InvalidInput, match="bounded length"):
         known.steps(PUBLIC[:2])

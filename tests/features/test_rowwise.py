@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from ostrakon.features.rowwise import in_blocks, own_rows, row_count, take_rows
+from ostrakon.features.rowwise import in_blocks, independent_rows, row_count, take_rows
 
 ROWS = np.random.default_rng(0).normal(size=(1000, 5))
 WEIGHTS = np.random.default_rng(1).normal(size=(5, 3))
@@ -23,9 +23,9 @@ def by_place(X):
 
 
 def test_a_row_by_row_function_gets_blocks_and_another_one_row():
-    assert own_rows(own, ROWS) == 768
-    assert own_rows(by_place, ROWS) == 1
-    assert own_rows(own, ROWS[:3]) == 768  # few public rows are repeated
+    assert independent_rows(own, ROWS) == 768
+    assert independent_rows(by_place, ROWS) == 1
+    assert independent_rows(own, ROWS[:3]) == 768  # few public rows are repeated
 
 
 @pytest.mark.parametrize("count", [1, 767, 768, 769, 1000])

@@ -98,7 +98,7 @@ def test_sums_of_records_are_sums_of_what_each_adds_alone():
         np.testing.assert_array_equal(known.added(steps, labels), alone)
         np.testing.assert_allclose(
             known.sums(known.table(alone) / STEPS),
-            SUMS.of_rows(rows).T @ (known.signs(labels) / STEPS),
+            SUMS.unrounded(rows).T @ (known.signs(labels) / STEPS),
             atol=40 * 2 / SUMS.longest,
         )
 

@@ -8,7 +8,7 @@ from ostrakon.data.classes import label_indices
 from ostrakon.data.columns import days, word
 from ostrakon.data.identity import identity_numbers
 from ostrakon.data.partition import key_from_seed
-from ostrakon.features.rowwise import in_blocks, own_rows
+from ostrakon.features.rowwise import in_blocks, independent_rows
 from ostrakon.votes import STEPS
 
 AT_ONCE, SHARD = 1536, 50_000
@@ -82,7 +82,7 @@ def nearest(rows, queries):
     def place(some):
         return np.round((squares - 2 * (some @ asked.T)) / scale, 9).argmin(axis=1)
 
-    found = in_blocks(place, given, rows=own_rows(lambda some: some @ asked.T, asked))
+    found = in_blocks(place, given, rows=independent_rows(lambda some: some @ asked.T, asked))
     return np.concatenate(found) if found else np.empty(0, np.int64)
 
 
@@ -106,7 +106,7 @@ def contributions(owners, place, labels, *, classes, max_contributions):
 def steps(moments, rows):
     """`MomentMap.steps` by whole arrays, in blocks of one shape."""
     rounded = [
-        np.rint(made * STEPS).astype(np.int64) for made in in_blocks(moments.of_rows, np.float64(rows), rows=768)
+        np.rint(made * STEPS).astype(np.int64) for made in in_blocks(moments.unrounded, np.float64(rows), rows=768)
     ]
     return np.concatenate(rounded) if rounded else np.empty((0, moments.directions), np.int64)
 

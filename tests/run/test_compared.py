@@ -150,7 +150,7 @@ def records() -> tuple[np.ndarray, np.ndarray, SumMap, np.ndarray, np.ndarray]:
     X = rows(1000, 1).astype(np.float32)
     y, feature_map = (quantity(X) - 10) / 10, SumMap.of(X)
     sums = np.zeros(2 * feature_map.directions)
-    sums[: feature_map.features] = feature_map.of_rows(X).T @ y
+    sums[: feature_map.features] = feature_map.unrounded(X).T @ y
     counts = np.zeros((20, 2))
     np.add.at(counts, cell_of(X, X[:20]), np.stack([(1 - y) / 2, (1 + y) / 2], axis=1))
     return X, y, feature_map, sums.reshape(-1, 2) * feature_map.longest / STEPS, counts
@@ -170,7 +170,7 @@ def scores(records: tuple, *, runs: int = 12, scale: float = 1.0, known: float =
         noisy = counts + scale * 8 * rng.normal(size=counts.shape)
         released = Released(queries=np.arange(20), counts=noisy, sigma2=8.0, moments=moments)
         judge = _Comparison.of(X, released, _cells(X, np.arange(20), seed=0))
-        better = 0.3 * X[:, 0] + known * feature_map.of_rows(X) @ feature_map.sums(noise)
+        better = 0.3 * X[:, 0] + known * feature_map.unrounded(X) @ feature_map.sums(noise)
         ahead, sd = judge.gain(better, other)
         found.append((ahead - (np.square(y - other) - np.square(y - better)).sum()) / sd)
     return np.array(found)

@@ -22,7 +22,7 @@ DIRECTIONS = MomentMap.of(X)
 
 
 def released(sigma=1e-3, *, noise=0.0, rows=X, labels=y, directions=DIRECTIONS, public=X):
-    said = directions.of_rows(rows)
+    said = directions.unrounded(rows)
     sums = np.stack([said[labels == label].sum(axis=0) for label in range(3)], axis=1)
     sums = sums + np.random.default_rng(0).normal(scale=noise, size=sums.shape) if noise else sums
     moments = ReleasedMoments(sums=sums, sigma=sigma, records=len(rows), directions=directions)
@@ -34,8 +34,8 @@ def released(sigma=1e-3, *, noise=0.0, rows=X, labels=y, directions=DIRECTIONS, 
 
 def test_sums_without_noise_give_the_logistic_regression_of_the_labels():
     found = MomentLogistic().fit_moments(X, released())
-    peer = LogisticRegression(C=1e3, fit_intercept=False, tol=1e-8, max_iter=5000).fit(DIRECTIONS.of_rows(X), y)
-    np.testing.assert_allclose(found.predict_proba(X), peer.predict_proba(DIRECTIONS.of_rows(X)), atol=2e-3)
+    peer = LogisticRegression(C=1e3, fit_intercept=False, tol=1e-8, max_iter=5000).fit(DIRECTIONS.unrounded(X), y)
+    np.testing.assert_allclose(found.predict_proba(X), peer.predict_proba(DIRECTIONS.unrounded(X)), atol=2e-3)
     assert found.classes_.tolist() == [0, 1, 2]
 
 
@@ -75,7 +75,7 @@ def test_the_penalty_grows_with_the_noise():
 @pytest.mark.parametrize("sigma", [1e-3, 20.0])
 def test_centred_sums_without_noise_teach_the_same(sigma):
     centred = MomentMap.of(X, classes=3)
-    said = centred.of_rows(X)
+    said = centred.unrounded(X)
     plain = np.stack([said[y == label].sum(axis=0) for label in range(3)], axis=1)
     exact = plain - plain.mean(axis=1, keepdims=True)
     moments = ReleasedMoments(sums=exact, sigma=sigma, records=len(X), directions=centred)

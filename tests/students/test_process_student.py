@@ -38,7 +38,7 @@ def rows(number, *, clusters, seed):
 def released(X, *, clusters, sigma=10.0, classes=2):
     private, y = rows(4000, clusters=clusters, seed=1)
     directions = MomentMap.of(X, classes=classes)
-    sums = np.stack([directions.of_rows(private[y == label]).sum(axis=0) for label in range(classes)], axis=1)
+    sums = np.stack([directions.unrounded(private[y == label]).sum(axis=0) for label in range(classes)], axis=1)
     sums = sums - sums.mean(axis=1, keepdims=True)
     queries = np.arange(60)
     counts = np.zeros((60, classes))

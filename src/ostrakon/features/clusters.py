@@ -1,6 +1,6 @@
 """Clusters of more points than fit in memory as a matrix of distances: Lloyd's algorithm and medoids, in blocks.
 
-Blocks are worked on by all cores, and what they give is put together in their order: cores change no bit of it.
+All cores work on blocks, whose results are combined in order, so the number of cores does not change the result.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,12 +22,12 @@ _CELLS = 2**20
 _ALL = 8192
 """Number of points up to which the distances of all of them may be in memory, 256 MB."""
 _FIXED = 64
-"""Fixed centres whose distances are in memory at once."""
-_TOGETHER = 8
-"""Rounds in which all centres choose their points together, before the remaining ones choose one by one."""
+"""Number of fixed centres whose distances are in memory at once."""
+_JOINT_ROUNDS = 8
+"""Number of rounds in which all centres choose points at once, before the remaining ones choose one by one."""
 
 
-def _silent(share: float) -> None:
+def _no_report(share: float) -> None:
     """Report nothing."""
 
 
@@ -38,21 +38,21 @@ def spread(
     rng: np.random.Generator,
     *,
     known: Callable[[], FloatArray] | None = None,
-    advance: Advance = _silent,
+    advance: Advance = _no_report,
 ) -> FloatArray:
-    """`more` different points, far from each other and from the `fixed` ones: the initial centres of clusters.
+    """Return `more` points, far from each other and from the `fixed` ones: the initial centres of clusters.
 
-    Each is the best of a few points, drawn in proportion to their squared distance from the points before it (greedy
-    k-means++, Arthur and Vassilvitskii 2007): the one with the smallest remaining sum of squared distances. known:
-    gives `all_distances` of the points. advance: receives the share of the work that is done.
+    Greedy k-means++ (Arthur and Vassilvitskii 2007): of a few points, drawn in proportion to their squared distance
+    from earlier ones, the one with the smallest remaining sum of squared distances. known: returns `all_distances` of
+    the points. advance: receives the finished share of the work.
     """
     distances = _distances_to(points)
     least = np.full(len(points), np.inf, np.float32)
     for at in range(0, len(fixed), _FIXED):
         np.minimum(least, distances(fixed[at : at + _FIXED]).min(axis=0), out=least)
     tries = 2 + int(np.log(len(fixed) + more))
-    # Of few points all distances at once take less time than those of every draw.
-    of_all = known() if known is not None and len(points) <= min(_ALL, 26 * more) else None
+    # With few points, computing all distances once is faster than those of every draw.
+    matrix = known() if known is not None and len(points) <= min(_ALL, 26 * more) else None
     chosen = np.empty(more, np.int64)
     for index in range(more):
         # If all are equal, or there is no point yet, all are equally likely.
@@ -61,7 +61,7 @@ def spread(
             drawn = rng.integers(len(points), size=tries)
         else:
             drawn = np.searchsorted(weights, rng.random(tries) * weights[-1], side="right").clip(max=len(points) - 1)
-        away = np.minimum(distances(points[drawn]) if of_all is None else of_all[drawn], least)
+        away = np.minimum(distances(points[drawn]) if matrix is None else matrix[drawn], least)
         best = int(away.sum(axis=1, dtype=np.float64).argmin())
         chosen[index], least = drawn[best], away[best]
         advance((index + 1) / more)
@@ -69,12 +69,12 @@ def spread(
 
 
 def all_distances(points: FloatArray) -> FloatArray:
-    """The squared distances of all points from each other, (rows, rows)."""
+    """Return the squared distances of all points from each other, (rows, rows)."""
     return _distances_to(points)(points)
 
 
 def _distances_to(points: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """A function that gives the squared distances of its rows from the points, (rows, points)."""
+    """Return a function from rows to their squared distances from the points, (rows, points)."""
     squares, turned = np.square(points).sum(axis=1), np.ascontiguousarray(points.T)
 
     def distances(rows: FloatArray) -> FloatArray:
@@ -86,10 +86,10 @@ def _distances_to(points: FloatArray) -> Callable[[FloatArray], FloatArray]:
     return distances
 
 
-def settled(
-    points: FloatArray, fixed: FloatArray, centres: FloatArray, *, rounds: int, advance: Advance = _silent
+def lloyd(
+    points: FloatArray, fixed: FloatArray, centres: FloatArray, *, rounds: int, advance: Advance = _no_report
 ) -> tuple[FloatArray, NDArray[np.int64]]:
-    """(centres after `rounds` rounds of Lloyd's algorithm, number of points of every centre in the last round).
+    """Return (centres after `rounds` rounds of Lloyd's algorithm, number of points of every centre in the last round).
 
     points: (rows, features); centres: (centres, features). fixed: additional centres that do not move. A centre without
     points does not move, either. It ends early when no centre moves. advance: as of `spread`,
@@ -101,11 +101,11 @@ def settled(
     if len(fixed):
         near_fixed = _nearness(fixed)
         taken = np.concatenate(list(_in_blocks(lambda _, block: near_fixed(block).max(axis=1), points, together)))
-    own, value = np.zeros(len(points), np.int64), np.empty(len(points), np.float32)
+    assigned, value = np.zeros(len(points), np.int64), np.empty(len(points), np.float32)
     moved = np.ones(len(centres), bool)
     for done in range(rounds):
         sums, members, rows = np.zeros(centres.shape), np.zeros(len(centres), np.int64), 0
-        for added, joined, some in _in_blocks(_joining(centres, moved, own, value, taken), points, together):
+        for added, joined, some in _in_blocks(_assignment(centres, moved, assigned, value, taken), points, together):
             sums += added
             members += joined
             rows += some
@@ -118,22 +118,22 @@ def settled(
     return centres, members
 
 
-def _joining(
-    centres: FloatArray, moved: NDArray[np.bool_], own: IntArray, value: FloatArray, taken: FloatArray
+def _assignment(
+    centres: FloatArray, moved: NDArray[np.bool_], assigned: IntArray, value: FloatArray, taken: FloatArray
 ) -> Callable[[int, FloatArray], tuple[Any, IntArray, int]]:
-    """Of a block: the sums of the points of every centre, their numbers, and the size of the block.
+    """Return a function from a block to the sums of the points of every centre, their numbers, and the block's size.
 
-    moved: the centres that moved since `own`, the centre of each point, and `value`, how near it is, were written; both
-    are written again. taken: how near every point is to a centre that does not move.
+    moved: the centres that moved since `assigned`, the centre of each point, and `value`, its nearness, were written;
+    both are updated. taken: the nearness of every point to the fixed centres.
     """
     nearness, which = _nearness(centres), np.flatnonzero(moved)
     nearness_of_moved = _nearness(centres[which])
 
     def joining(at: int, block: FloatArray) -> tuple[Any, IntArray, int]:
-        mine, best = own[at : at + len(block)], value[at : at + len(block)]
+        mine, best = assigned[at : at + len(block)], value[at : at + len(block)]
         lost = np.arange(len(block))
         if 2 * len(which) < len(centres):
-            # A point whose centre stayed where it was may leave it for one that moved, and for no other.
+            # A point whose centre did not move can only change to one that moved.
             lost = np.flatnonzero(moved[mine])
             near = nearness_of_moved(block)
             first, nearest = near.argmax(axis=1), near.max(axis=1)
@@ -151,9 +151,9 @@ def _joining(
 
 
 def medoids(points: FloatArray, centres: FloatArray, *, members: IntArray, without: IntArray) -> list[int]:
-    """The nearest point to each centre, none twice and none of `without`; the centres with most `members` first.
+    """Return the nearest point to each centre, without repetition and without `without`; largest `members` first.
 
-    Errors: `ValueError` where there are fewer points than centres.
+    Errors: `ValueError` if there are fewer points than centres.
     """
     taken = np.zeros(len(points), bool)
     taken[without] = True
@@ -161,22 +161,22 @@ def medoids(points: FloatArray, centres: FloatArray, *, members: IntArray, witho
         raise ValueError(f"There must be as many points as centres, {len(centres)}.")
     chosen = np.full(len(centres), -1)
     order = np.argsort(-members, kind="stable")
-    left = order
-    for _ in range(_TOGETHER):
-        nearest = _nearest_of(points, centres[left], taken)
+    waiting = order
+    for _ in range(_JOINT_ROUNDS):
+        nearest = _nearest_of(points, centres[waiting], taken)
         # If two centres choose the same point, the one with more members gets it; the other chooses again.
         _, first = np.unique(nearest, return_index=True)
-        chosen[left[first]] = nearest[first]
+        chosen[waiting[first]] = nearest[first]
         taken[nearest[first]] = True
-        left = np.delete(left, first)
-    for centre in left:
+        waiting = np.delete(waiting, first)
+    for centre in waiting:
         chosen[centre] = _nearest_of(points, centres[[centre]], taken)[0]
         taken[chosen[centre]] = True
     return [int(nearest) for nearest in chosen[order]]
 
 
 def _nearest_of(points: FloatArray, centres: FloatArray, taken: NDArray[np.bool_]) -> IntArray:
-    """The nearest point to each centre, (centres,), that is not taken; a tie goes to the first."""
+    """Return the nearest point to each centre that is not taken, (centres,); the first one in a tie."""
     nearness = _nearness(centres)
 
     def nearest(at: int, block: FloatArray) -> tuple[FloatArray, IntArray]:
@@ -194,7 +194,7 @@ def _nearest_of(points: FloatArray, centres: FloatArray, taken: NDArray[np.bool_
 
 
 def _nearness(centres: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """A function that gives the similarity of its rows to every centre, (rows, centres): larger is nearer."""
+    """Return a function from rows to their nearness to every centre, (rows, centres): larger is nearer."""
     turned, half = np.ascontiguousarray(centres.T), np.square(centres).sum(axis=1) / 2
 
     def nearness(rows: FloatArray) -> FloatArray:
@@ -205,13 +205,13 @@ def _nearness(centres: FloatArray) -> Callable[[FloatArray], FloatArray]:
     return nearness
 
 
-def _in_blocks(work: Callable[[int, FloatArray], Any], points: FloatArray, together: int) -> Iterator[Any]:
-    """`work` of the place of a block and its points, for all blocks in order; their size depends on `together`."""
-    some = max(1, _CELLS // max(1, together))
-    places = range(0, len(points), some)
-    blocks = [points[at : at + some] for at in places]
-    if len(places) < 2:
-        yield from map(work, places, blocks)
+def _in_blocks(work: Callable[[int, FloatArray], Any], points: FloatArray, columns: int) -> Iterator[Any]:
+    """Yield `work(start, points)` for all blocks in order; their size depends on `columns`."""
+    size = max(1, _CELLS // max(1, columns))
+    starts = range(0, len(points), size)
+    blocks = [points[at : at + size] for at in starts]
+    if len(starts) < 2:
+        yield from map(work, starts, blocks)
         return
     with ThreadPoolExecutor(effective_n_jobs(-1)) as cores:
-        yield from cores.map(work, places, blocks)
+        yield from cores.map(work, starts, blocks)

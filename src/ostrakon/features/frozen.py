@@ -18,7 +18,7 @@ from ostrakon.features.onnx_network import OnnxNetwork, checksums_of, files_of
 from ostrakon.features.pixels import as_colours, brightest_of
 from ostrakon.features.preparation import Preparation, beside
 from ostrakon.features.recipe import Recipe
-from ostrakon.features.rowwise import mark_of
+from ostrakon.features.rowwise import row_digest
 from ostrakon.numerics.threads import on_one_thread
 from ostrakon.progress import tracked
 from ostrakon.validation import InvalidInput
@@ -117,7 +117,7 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
         if self.width_ < 2:
             raise InvalidInput(f"The encoder {self.network_.name} must give 2 features or more, got {self.width_}.")
         # Public rows are encoded twice: for learning, and for the run. Private features are never kept here.
-        self._known = {mark_of(row): features for row, features in zip(rows, encoded, strict=True)}
+        self._known = {row_digest(row): features for row, features in zip(rows, encoded, strict=True)}
         return self
 
     def transform(self, X: Any) -> pd.DataFrame:
@@ -172,7 +172,7 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
         return np.stack(encoded) if encoded else np.empty((0, self.width_), np.float32)
 
     def _known_or_one(self, row: NDArray[Any]) -> NDArray[np.float32]:
-        known = self._known.get(mark_of(row)) if self._known else None
+        known = self._known.get(row_digest(row)) if self._known else None
         return self._one(row) if known is None else known
 
     def _one(self, row: NDArray[Any]) -> NDArray[np.float32]:

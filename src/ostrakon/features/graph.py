@@ -138,17 +138,17 @@ class PublicGraph:
         seeds = self._seeds(np.asarray(labels), classes)
         root = np.sqrt(np.maximum(np.asarray(self.weights.sum(axis=1)).ravel(), 1e-12))
         similar = sparse.diags(1 / root) @ self.weights @ sparse.diags(1 / root)
-        belief = seeds.copy()
+        proba = seeds.copy()
         for _ in range(steps):
-            belief, before = strength * (similar @ belief) + (1 - strength) * seeds, belief
-            if np.abs(belief - before).max() < 1e-9:
+            proba, previous = strength * (similar @ proba) + (1 - strength) * seeds, proba
+            if np.abs(proba - previous).max() < 1e-9:
                 break
-        belief = belief / root[:, None]
+        proba = proba / root[:, None]
         if balance:
             share = seeds.sum(axis=0) / seeds.sum()
-            belief = belief * (share / np.maximum(belief.sum(axis=0), 1e-300))
-        total = belief.sum(axis=1, keepdims=True)
-        return np.where(total > 0, belief / np.where(total > 0, total, 1), 1 / classes)
+            proba = proba * (share / np.maximum(proba.sum(axis=0), 1e-300))
+        total = proba.sum(axis=1, keepdims=True)
+        return np.where(total > 0, proba / np.where(total > 0, total, 1), 1 / classes)
 
     def _seeds(self, labels: NDArray[Any], classes: int) -> NDArray[np.float64]:
         if labels.shape == (self.size, classes) and labels.dtype.kind == "f":
@@ -225,13 +225,13 @@ def build_graph(features: ArrayLike, *, neighbours: int = 10, random_state: int 
     if neighbours >= len(points):
         raise InvalidInput(f"neighbours must be below the pool's {len(points)} examples, got {neighbours}.")
     points = np.ascontiguousarray(points, np.float32)
-    distances, places = _neighbours(points, neighbours, random_state)
+    distances, positions = _neighbours(points, neighbours, random_state)
     scale = np.maximum(distances[:, min(6, neighbours - 1)], 1e-6 * max(float(distances.max()), 1e-12))
-    closeness = np.exp(-(distances**2) / (scale[:, None] * scale[places]))
+    closeness = np.exp(-(distances**2) / (scale[:, None] * scale[positions]))
     starts = np.repeat(np.arange(len(points)), neighbours)
     # A floor keeps a lone example attached to its neighbours instead of underflowing to none.
     edges = sparse.csr_matrix(
-        (np.maximum(closeness, 1e-6).ravel().astype(np.float32), (starts, places.ravel())), (len(points),) * 2
+        (np.maximum(closeness, 1e-6).ravel().astype(np.float32), (starts, positions.ravel())), (len(points),) * 2
     )
     return PublicGraph(weights=(edges + edges.T).tocsr())
 
@@ -283,13 +283,15 @@ def approximate_neighbours(
             f"or use at most {EXACT_BELOW} examples."
         ) from None
     index = NNDescent(points, n_neighbors=neighbours + 1, random_state=random_state)
-    places, distances = index.neighbor_graph
-    return _without_self(np.asarray(places), np.asarray(distances), neighbours)
+    positions, distances = index.neighbor_graph
+    return _without_self(np.asarray(positions), np.asarray(distances), neighbours)
 
 
-def _without_self(places: NDArray[Any], distances: NDArray[Any], neighbours: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    own = places == np.arange(len(places))[:, None]
+def _without_self(
+    positions: NDArray[Any], distances: NDArray[Any], neighbours: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    itself = positions == np.arange(len(positions))[:, None]
     # Where an example is not in its own list, its farthest neighbour is dropped instead.
-    own[~own.any(axis=1), -1] = True
-    keep = ~own
-    return distances[keep].reshape(-1, neighbours), places[keep].reshape(-1, neighbours)
+    itself[~itself.any(axis=1), -1] = True
+    keep = ~itself
+    return distances[keep].reshape(-1, neighbours), positions[keep].reshape(-1, neighbours)

@@ -1,4 +1,4 @@
-"""First moments: the feature vector that every record contributes beside its vote, in exactly bounded whole steps."""
+"""First moments: the feature vector that every record adds to its vote, in exactly bounded whole steps."""
 
 import math
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ostrakon.features.rowwise import in_blocks, own_rows
+from ostrakon.features.rowwise import in_blocks, independent_rows
 from ostrakon.numerics.threads import on_one_thread
 from ostrakon.validation import InvalidInput, positive, whole
 from ostrakon.votes import STEPS, FloatArray, IntArray
@@ -32,7 +32,7 @@ of two classes: see benchmarks/README.md.
 
 
 def worth_their_noise(records: int, noise: float) -> int:
-    """The number of principal directions of the features to sum with this noise per sum: a public number.
+    """Return the number of principal directions of the features to sum, given the noise of a sum: a public number.
 
     records: number of records. noise: standard deviation, in votes. The signal of a sum grows with the number of
     records, and beyond the first directions it is small.
@@ -47,9 +47,7 @@ def worth_their_noise(records: int, noise: float) -> int:
 def is_centred(classes: int, directions: int) -> bool:
     """Whether rows without levels of consent are centred over the classes.
 
-    classes, directions: how many there are.
-
-    Of many classes the features would gain little length, and of very many directions the rounding would take it.
+    With many classes the features would gain little length, and with many directions rounding would undo the gain.
     """
     return classes <= FEW_CLASSES and 16 * classes * directions <= STEPS**2
 
@@ -86,7 +84,7 @@ class MomentMap:
         centres: ArrayLike | None = None,
         classes: int | None = None,
     ) -> Self:
-        """Of the features of public rows, (rows, features): their mean, and the median length from there.
+        """Return the map for features of public rows, (rows, features), with their mean and median distance from it.
 
         most: of more features than that, as many principal components are kept; None keeps all. centres: at least two
         of the public rows, (centres, features), to which every row then has a nearness; None for none. classes: over
@@ -102,16 +100,16 @@ class MomentMap:
         axes = None if most is None or points.shape[1] <= most else _principal(points - centre, most)
         away = points - centre if axes is None else (points - centre) @ axes
         lengths = np.sqrt(np.square(away).sum(axis=1))
-        known = cls(centre=centre, radius=max(float(np.median(lengths)), 1e-12), axes=axes)
+        fitted = cls(centre=centre, radius=max(float(np.median(lengths)), 1e-12), axes=axes)
         if centres is None:
             return (
-                known
-                if classes is None or not is_centred(classes, known.directions)
-                else replace(known, classes=classes)
+                fitted
+                if classes is None or not is_centred(classes, fitted.directions)
+                else replace(fitted, classes=classes)
             )
         chosen = np.asarray(centres, np.float64)
         second = np.partition(_squared_distances(points, chosen), 1, axis=1)[:, 1]
-        return replace(known, centres=chosen, width=max(WIDTH * float(np.median(second)), 1e-12))
+        return replace(fitted, centres=chosen, width=max(WIDTH * float(np.median(second)), 1e-12))
 
     @property
     def linear(self) -> int:
@@ -128,7 +126,7 @@ class MomentMap:
         """Every row's first direction, in votes, a whole number of steps."""
         if self.classes is not None:
             share = max(LEAST_CONSTANT, (self.classes - 2) / (2 * (self.classes - 1)))
-            return math.isqrt(int(share * self._spared)) / STEPS
+            return math.isqrt(int(share * self._squared_budget)) / STEPS
         return (CONSTANT if self.centres is None else round(CONSTANT * math.sqrt(1 - OF_NEARNESS))) / STEPS
 
     @property
@@ -137,8 +135,8 @@ class MomentMap:
         return _room(math.sqrt(self._most_squared), self.linear) / STEPS
 
     @property
-    def _spared(self) -> float:
-        """Squared length of a vote, in steps, less what rounding may take of it where rows are centred."""
+    def _squared_budget(self) -> float:
+        """Squared length of a vote, in steps, minus an allowance for rounding if rows are centred."""
         assert self.classes is not None
         return STEPS**2 - self.classes * self.directions / 2
 
@@ -149,7 +147,9 @@ class MomentMap:
         if self.classes is None:
             return constant**2
         # Rows of one class are at most 2 longest apart, of two classes sqrt(2 (constant^2 + longest^2)).
-        return int(min(self._spared * self.classes / (2 * (self.classes - 1)), self._spared - constant**2))
+        return int(
+            min(self._squared_budget * self.classes / (2 * (self.classes - 1)), self._squared_budget - constant**2)
+        )
 
     @property
     def nearest(self) -> float:
@@ -158,8 +158,8 @@ class MomentMap:
         whole_length = math.sqrt(2 * (CONSTANT**2 - round(self.constant * STEPS) ** 2))
         return max(_room(whole_length, len(self.centres)), 0.0) / STEPS
 
-    def of_rows(self, features: ArrayLike) -> FloatArray:
-        """The directions to sum, without rounding, in votes: float64 (rows, directions)."""
+    def unrounded(self, features: ArrayLike) -> FloatArray:
+        """Return the directions to sum, without rounding, in votes: float64 (rows, directions)."""
         away = np.ascontiguousarray(np.asarray(features, np.float64) - self.centre)
         # `steps` refuses values that overflow.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -174,7 +174,7 @@ class MomentMap:
         return directions
 
     def _nearness(self, features: ArrayLike) -> FloatArray:
-        """Bells around the centres, of length 1 together, (rows, centres): no entry is negative."""
+        """Return nonnegative Gaussian bumps around the centres, with rows of length 1, (rows, centres)."""
         assert self.centres is not None
         with np.errstate(over="ignore", invalid="ignore"):
             squares = _squared_distances(np.asarray(features, np.float64), self.centres)
@@ -182,7 +182,7 @@ class MomentMap:
             return bells / np.sqrt(np.square(bells).sum(axis=1, keepdims=True))
 
     def steps(self, features: ArrayLike) -> IntArray:
-        """The directions of every row, in whole steps of 1/`STEPS` vote, int64 (rows, directions).
+        """Return the directions of every row, in whole steps of 1/`STEPS` vote, int64 (rows, directions).
 
         Guarantee: the first is a public constant, the features or components together have at most that length, no
         nearness is negative, and the whole has at most the length of one vote, so no two rows have a negative product.
@@ -192,7 +192,7 @@ class MomentMap:
         """
         constant = round(self.constant * STEPS)
         steps = bounded_steps(
-            self.of_rows,
+            self.unrounded,
             features,
             scale=STEPS,
             columns=self.directions,
@@ -208,7 +208,7 @@ class MomentMap:
 
 
 def bounded_steps(
-    of_rows: Callable[[ArrayLike], FloatArray],
+    unrounded: Callable[[ArrayLike], FloatArray],
     features: ArrayLike,
     *,
     scale: float,
@@ -216,7 +216,7 @@ def bounded_steps(
     longest_squared: int,
     near: tuple[FloatArray, float],
 ) -> IntArray:
-    """What private rows contribute, `of_rows(features) * scale` in whole steps, int64 (rows, columns).
+    """Return the contributions of private rows, `unrounded(features) * scale` in whole steps, int64 (rows, columns).
 
     longest_squared: of a row in steps. near: the public mean and radius, of rows that test how products are rounded.
     Guarantee: a row has at most that squared length and depends on itself alone, to the last bit.
@@ -227,7 +227,7 @@ def bounded_steps(
         raise InvalidInput("The features of the private rows must be finite numbers.")
 
     def rounded(rows: FloatArray) -> IntArray:
-        values = of_rows(rows)
+        values = unrounded(rows)
         if not np.isfinite(values).all():
             raise InvalidInput("The features of the private rows must be numbers whose sums are finite.")
         values *= scale
@@ -235,10 +235,10 @@ def bounded_steps(
 
     centre, radius = near
     away = np.random.default_rng(0).normal(size=(64, len(centre)))
-    invented = centre + away * (radius / math.sqrt(len(centre)))
+    test_rows = centre + away * (radius / math.sqrt(len(centre)))
     # The number of threads changes the rounding of products.
     with on_one_thread():
-        blocks = in_blocks(rounded, given, rows=own_rows(of_rows, invented), label="Adding up features")
+        blocks = in_blocks(rounded, given, rows=independent_rows(unrounded, test_rows), label="Adding up features")
     whole_steps = np.concatenate(blocks) if blocks else np.empty((0, columns), np.int64)
     # In integers, because the guarantee depends on this bound.
     if len(whole_steps) and int(np.einsum("rd,rd->r", whole_steps, whole_steps).max()) > longest_squared:
@@ -247,7 +247,7 @@ def bounded_steps(
 
 
 def shared_steps(steps: IntArray, classes: int) -> IntArray:
-    """What centred rows with `steps` take from the sums of every class, in whole steps: the part 1 / classes, rounded.
+    """Return what centred rows with `steps` subtract from the sums of every class: 1 / classes, rounded to steps.
 
     The rounding is the same for all classes, so differences between them have none of it. It adds at most
     classes * directions / 4 to the squared length of what a row adds, and at most four times that to the squared
@@ -260,7 +260,7 @@ def shared_steps(steps: IntArray, classes: int) -> IntArray:
 
 
 def scaled_steps(steps: IntArray, weight: int) -> IntArray:
-    """`MomentMap.steps` of rows, (rows, directions), scaled to at most `weight` / `STEPS`, rounded towards 0.
+    """Return `MomentMap.steps` of rows, (rows, directions), scaled to at most `weight` / `STEPS`, rounded towards 0.
 
     Guarantee: the first direction is the same whole number in all rows, the features or components together are not
     longer, no nearness is negative, and the whole has at most the length `weight`; so no two rows have a negative
@@ -272,25 +272,25 @@ def scaled_steps(steps: IntArray, weight: int) -> IntArray:
 
 
 def principal_vectors(away: FloatArray, most: int) -> FloatArray:
-    """The `most` directions of largest variance of centred rows, as columns (features, most), with any signs."""
+    """Return the `most` directions of largest variance of centred rows, as columns (features, most), with any signs."""
     with on_one_thread():
         _, vectors = np.linalg.eigh(away.T @ away)
     return vectors[:, ::-1][:, :most]
 
 
 def _principal(away: FloatArray, most: int) -> FloatArray:
-    """`principal_vectors`; each one's largest entry is positive."""
+    """Return `principal_vectors` with positive largest entries."""
     kept = principal_vectors(away, most)
     signs = np.sign(kept[np.abs(kept).argmax(axis=0), np.arange(most)])
     return np.ascontiguousarray(kept * signs)
 
 
 def _room(length: float, features: int) -> float:
-    """Maximum length before rounding, of `length` steps: rounding changes every coordinate by at most 1/2."""
+    """Return the largest length before rounding to `length` steps: rounding changes coordinates by at most 1/2."""
     return length - 1 - float(np.sqrt(features)) / 2
 
 
 def _squared_distances(points: FloatArray, centres: FloatArray) -> FloatArray:
-    """From each of the points to each of the centres, (points, centres)."""
+    """Return squared distances from points to centres, (points, centres)."""
     lengths = np.square(points).sum(axis=1)[:, None] + np.square(centres).sum(axis=1)
     return np.maximum(lengths - 2 * (np.ascontiguousarray(points) @ centres.T), 0.0)

@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 from sklearn.utils import check_random_state
 
 from ostrakon.features.pixels import as_colours, brightest_of, resized
-from ostrakon.features.rowwise import mark_of
+from ostrakon.features.rowwise import row_digest
 from ostrakon.numerics.threads import on_one_thread
 from ostrakon.progress import tracked
 from ostrakon.validation import InvalidInput, whole
@@ -83,7 +83,7 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
             raise InvalidInput(f"X must hold images of {self.shape_}, as the public ones are, got {np.shape(X)[1:]}.")
         images = as_colours(X, brightest=self.brightest_)
         # Full blocks repeat images.
-        marks = [mark_of(image) for image in images]
+        marks = [row_digest(image) for image in images]
         different = dict(zip(marks, images, strict=True))
         # Every image is computed by one thread, so the number of workers does not change its features.
         with on_one_thread(), ThreadPoolExecutor(effective_n_jobs(-1)) as workers:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ostrakon.features.clusters import Advance, all_distances, medoids, settled, spread
+from ostrakon.features.clusters import Advance, all_distances, lloyd, medoids, spread
 from ostrakon.numerics.threads import on_one_thread
 from ostrakon.progress import working
 from ostrakon.validation import InvalidInput, whole
@@ -150,24 +150,24 @@ def _stage(
     rng = np.random.default_rng(seed)
     some = rng.choice(len(points), min(len(points), max(FEWEST, PER_CLUSTER * total)), replace=False)
     sample = points[np.sort(some)]
-    of_all = known if len(sample) == len(points) else None
-    centres = spread(sample, points[fixed], more, rng, known=of_all, advance=lambda share: advance(share / 5))
+    matrix = known if len(sample) == len(points) else None
+    centres = spread(sample, points[fixed], more, rng, known=matrix, advance=lambda share: advance(share / 5))
     if len(sample) < len(points):
-        centres, _ = settled(
+        centres, _ = lloyd(
             sample, points[fixed], centres, rounds=ROUNDS, advance=lambda share: advance(1 / 5 + share * 2 / 5)
         )
     # More rows need fewer rounds.
     rounds = min(ROUNDS, max(4, 4_000_000 // len(points)))
-    begun = 3 / 5 if len(sample) < len(points) else 1 / 5
-    centres, members = settled(
-        points, points[fixed], centres, rounds=rounds, advance=lambda share: advance(begun + share * (1 - begun))
+    finished = 3 / 5 if len(sample) < len(points) else 1 / 5
+    centres, members = lloyd(
+        points, points[fixed], centres, rounds=rounds, advance=lambda share: advance(finished + share * (1 - finished))
     )
     return medoids(points, centres, members=members, without=fixed)
 
 
 def _at_random(points: FloatArray, fixed: IntArray, more: int, seed: int, advance: Advance) -> list[int]:
-    left = np.setdiff1d(np.arange(len(points)), fixed)
-    return [int(position) for position in np.random.default_rng(seed).permutation(left)[:more]]
+    remaining = np.setdiff1d(np.arange(len(points)), fixed)
+    return [int(position) for position in np.random.default_rng(seed).permutation(remaining)[:more]]
 
 
 def _points(features: ArrayLike, pool: int | None = None) -> FloatArray:
@@ -180,11 +180,11 @@ def _points(features: ArrayLike, pool: int | None = None) -> FloatArray:
 
 
 def _positions(values: Any, pool: int) -> IntArray:
-    places = np.asarray(values)
-    if places.size == 0:
+    positions = np.asarray(values)
+    if positions.size == 0:
         return np.empty(0, np.int64)
-    if places.ndim != 1 or places.dtype.kind not in "iu" or places.min() < 0 or places.max() >= pool:
+    if positions.ndim != 1 or positions.dtype.kind not in "iu" or positions.min() < 0 or positions.max() >= pool:
         raise InvalidInput(f"positions must be integers from 0 to {pool - 1}, got {values!r}.")
-    if len(np.unique(places)) != len(places):
+    if len(np.unique(positions)) != len(positions):
         raise InvalidInput("positions must name no example twice.")
-    return places.astype(np.int64)
+    return positions.astype(np.int64)

@@ -21,7 +21,7 @@ from ostrakon.features.frozen import ONNX, FrozenEncoder, reads_rows, require_fr
 from ostrakon.features.images import DeskewHOG
 from ostrakon.features.made import FACTORY, MadeEncoder, from_factory, require_factory, run_factory
 from ostrakon.features.patches import EvenedComponents, PatchFeatures
-from ostrakon.features.rowwise import ANY, in_blocks, own_rows, row_count, take_rows
+from ostrakon.features.rowwise import ANY, in_blocks, independent_rows, row_count, take_rows
 from ostrakon.features.tables import TableFeatures
 from ostrakon.features.text import TextColumns, default_text, holds_text_alone, reads_text, require_text_encoder
 from ostrakon.numerics.threads import on_one_thread
@@ -53,7 +53,7 @@ class Representation:
     features : int
         Number of features of a row.
     rows : int
-        Number of rows per call of `transform`, as of `own_rows`.
+        Number of rows per call of `transform`, as of `independent_rows`.
     encoder : object, optional
         Turns texts or pictures into numbers before the transformer; it is not part of a released student.
 
@@ -178,7 +178,7 @@ def learn_representation(
             at_once = ANY
         else:
             with _one_thread(learned):
-                at_once = own_rows(learned.transform, X_public)
+                at_once = independent_rows(learned.transform, X_public)
     return Representation(learned, features=together.shape[1], rows=at_once, encoder=encoder)
 
 

@@ -13,51 +13,54 @@ from ostrakon.progress import counted_in, working
 _BLOCK = 768
 _MANY = 49_152
 _DIFFERENT = 64
-"""Rows that are tested: some functions take longer for different ones."""
+"""Number of distinct test rows: some functions take longer for distinct rows."""
 
 ANY = 0
 """Number of rows per call for elementwise functions, which round in the same way in arrays of any shape."""
 
 
-def own_rows(function: Callable[[Any], Any], public: Any) -> int:
-    """The number of rows per call of `function` at which rows do not change each other's last bits: a block, or 1.
+def independent_rows(function: Callable[[Any], Any], public: Any) -> int:
+    """Return the number of rows per call of `function` at which rows do not affect each other's bits: a block, or 1.
 
     The rounding of linear algebra depends on the shape of an array, which is therefore always the same, and may depend
     on the position of a row, which other private rows can change. This is tested on a few public rows, again and again,
     in two orders: the order of summation does not depend on the values.
     """
-    some = np.resize(np.linspace(0, row_count(public) - 1, _DIFFERENT).astype(int), _BLOCK)
+    tested = np.resize(np.linspace(0, row_count(public) - 1, _DIFFERENT).astype(int), _BLOCK)
     order = np.random.default_rng(0).permutation(_BLOCK)
-    here, there = _dense(function(take_rows(public, some))), _dense(function(take_rows(public, some[order])))
-    return _BLOCK if here.shape == there.shape and here[order].tobytes() == there.tobytes() else 1
+    outputs, permuted = _dense(function(take_rows(public, tested))), _dense(function(take_rows(public, tested[order])))
+    return _BLOCK if outputs.shape == permuted.shape and outputs[order].tobytes() == permuted.tobytes() else 1
 
 
 def in_blocks(function: Callable[[Any], Any], X: Any, *, rows: int, label: str = "Computing features") -> list[Any]:
-    """`function` of X, `rows` rows per call (see `own_rows`); the last block is padded, and the padding removed.
+    """Return `function` of X in blocks of `rows` rows (see `independent_rows`); the last block is padded.
 
     rows: `ANY` for elementwise functions. label: of the progress bar.
     """
     if rows == ANY:
-        places = (np.arange(at, min(at + _MANY, row_count(X))) for at in range(0, row_count(X), _MANY))
-        return [function(X if len(here) == row_count(X) else take_rows(X, here)) for here in places]
+        blocks = (np.arange(at, min(at + _MANY, row_count(X))) for at in range(0, row_count(X), _MANY))
+        return [
+            function(X if len(rows_of_block) == row_count(X) else take_rows(X, rows_of_block))
+            for rows_of_block in blocks
+        ]
     starts = range(0, row_count(X), rows)
-    places = (np.arange(start, min(start + rows, row_count(X))) for start in starts)
-    results, done, every = [], 0, row_count(X)
-    with working(label, every) as report, counted_in(lambda more, _: report(min(done + more, every), every)):
-        for here in places:
-            results.append(function(take_rows(X, np.resize(here, rows)))[: len(here)])
-            done += len(here)
-            report(done, every)
+    blocks = (np.arange(start, min(start + rows, row_count(X))) for start in starts)
+    results, done, total = [], 0, row_count(X)
+    with working(label, total) as report, counted_in(lambda more, _: report(min(done + more, total), total)):
+        for rows_of_block in blocks:
+            results.append(function(take_rows(X, np.resize(rows_of_block, rows)))[: len(rows_of_block)])
+            done += len(rows_of_block)
+            report(done, total)
     return results
 
 
 def row_count(X: Any) -> int:
-    """Number of rows of an array, a sparse matrix, a frame or a list."""
+    """Return the number of rows of an array, a sparse matrix, a frame or a list."""
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
 def take_rows(X: Any, rows: NDArray[Any]) -> Any:
-    """The chosen rows of an array, a sparse matrix or a frame."""
+    """Return the chosen rows of an array, a sparse matrix or a frame."""
     return X.iloc[rows] if hasattr(X, "iloc") else (X[rows] if hasattr(X, "shape") else [X[i] for i in rows])
 
 
@@ -65,6 +68,6 @@ def _dense(values: Any) -> NDArray[Any]:
     return np.asarray(values.toarray() if hasattr(values, "toarray") else values)
 
 
-def mark_of(row: NDArray[Any]) -> bytes:
-    """What tells an array from others: the checksum of its values."""
+def row_digest(row: NDArray[Any]) -> bytes:
+    """Return a checksum of the values of an array."""
     return hashlib.blake2b(row.tobytes(), digest_size=16).digest()

@@ -70,7 +70,8 @@ class SumMap:
 
     @classmethod
     def of(cls, public: ArrayLike) -> Self:
-        """Of the features of public rows, (rows, features). Errors: `InvalidInput` for features that are not finite."""
+        """Return the map for features of public rows, (rows, features). Errors: `InvalidInput` for features that are
+        not finite."""
         points = np.asarray(public, np.float64)
         if points.ndim != 2 or not points.size or not np.isfinite(points).all():
             raise InvalidInput(f"public must be finite features of shape (rows, features), got {points.shape}.")
@@ -107,7 +108,7 @@ class SumMap:
         ends = np.cumsum(sizes).tolist()
         return tuple(slice(end - size, end) for size, end in zip(sizes, ends, strict=True))
 
-    def of_rows(self, features: ArrayLike) -> FloatArray:
+    def unrounded(self, features: ArrayLike) -> FloatArray:
         """What is summed, times the quantity, without rounding: float64 (rows, features), of at most the length 1."""
         given = np.asarray(features, np.float64)
         shares = np.sqrt(PARTS)
@@ -119,7 +120,7 @@ class SumMap:
             values[:, constant] = shares[0]
             values[:, linear] = shares[1] * ((away / np.maximum(lengths, self.radius)) @ self.axes)
             if len(self.ranked):
-                values[:, ranks] = shares[2] * self._of_ranks(given)
+                values[:, ranks] = shares[2] * self._rank_waves(given)
             projections = away @ self.waves
             weight = shares[3] / math.sqrt(self.waves.shape[1])
             for number, block in enumerate(directions):
@@ -133,7 +134,7 @@ class SumMap:
         return self.knots[:-1], np.maximum(np.diff(self.knots, axis=0), 1e-9)
 
     def weights_by_part(self, weights: FloatArray) -> Weights:
-        """Of `of_rows(X) @ weights`, the weights of clipped differences, ranks and directions.
+        """Of `unrounded(X) @ weights`, the weights of clipped differences, ranks and directions.
 
         weights: (features, targets).
         """
@@ -151,7 +152,7 @@ class SumMap:
             sines=np.concatenate([block[DIRECTIONS:] for block in waves]),
         )
 
-    def _of_ranks(self, features: FloatArray) -> FloatArray:
+    def _rank_waves(self, features: FloatArray) -> FloatArray:
         low, width = self.intervals
         cells = features[:, self.ranked]
         rank = np.zeros_like(cells)
@@ -168,7 +169,7 @@ class SumMap:
         alone, to the last bit. Errors: `InvalidInput` for features that are not finite.
         """
         return bounded_steps(
-            self.of_rows,
+            self.unrounded,
             features,
             scale=self.longest,
             columns=self.features,
@@ -182,18 +183,18 @@ class SumMap:
         return CONSTANT - 1 - math.sqrt(self.features) / 2
 
     def table(self, sums: IntArray) -> IntArray:
-        """The table, (directions, 2), of sums in steps, (features,)."""
+        """Return the table, (directions, 2), of sums in steps, (features,)."""
         filled = np.zeros(2 * self.directions, np.int64)
         filled[: self.features] = sums
         return filled.reshape(self.directions, 2)
 
     def sums(self, table: FloatArray) -> FloatArray:
-        """The (noisy) sums, (features,), of a (noisy) table in votes, where a row of length 1 counts 1."""
+        """Return the (noisy) sums, (features,), from a (noisy) table in votes; a row of length 1 counts 1."""
         return table.ravel()[: self.features] * (STEPS / self.longest)
 
 
 def wave_weights(ranks: int) -> FloatArray:
-    """The weight of the waves of each frequency, such that those of all ranks together have at most the length 1."""
+    """Return the weight of the waves of each frequency; all waves of a row together have at most the length 1."""
     falling = 1 / np.arange(1, WAVES + 1)
     return falling / math.sqrt(max(ranks, 1) * np.square(falling).sum())
 
@@ -207,13 +208,13 @@ def quantity_steps(steps: IntArray, quantity: IntArray) -> IntArray:
 
 
 def rounded_product(steps: IntArray, signs: IntArray) -> IntArray:
-    """`steps` (rows, features) times `signs` (rows,), both in steps, rounded towards 0."""
+    """Return `steps` (rows, features) times `signs` (rows,), both in steps, rounded towards 0."""
     product = steps * signs[:, None]
     return np.sign(product) * (np.abs(product) // STEPS)
 
 
 def _ranked(points: FloatArray) -> tuple[IntArray, FloatArray]:
-    """(features with many public values, each rank once; their public quantiles)."""
+    """Return (features with many public values and distinct ranks; their public quantiles)."""
     kept: list[int] = []
     known = set[bytes]()
     for number, column in enumerate(points.T):

@@ -54,7 +54,7 @@ class LabelRidge(ClassifierMixin, BaseEstimator):
         sums = label_map.sums(moments.sums)
         if not (np.isfinite(sums).all() and np.isfinite(votes_for).all()):
             raise InvalidInput("The released sums must be finite.")
-        rows = label_map.directions_of.of_rows(X)
+        rows = label_map.directions_of.unrounded(X)
         sigma = float(label_map.sums(np.full(moments.sums.shape, moments.sigma))[0, 0])
         cell_index, cells = cells_of_rows(X, released)
         sigma_of_counts, labels = float(released.sigma2), label_map.labels
@@ -86,7 +86,7 @@ class LabelRidge(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> FloatArray:
         """The probability of every label, (rows, labels)."""
         check_is_fitted(self, "coef_")
-        return np.clip((self.directions_.of_rows(X) @ self.coef_ + 1) / 2, 0, 1)
+        return np.clip((self.directions_.unrounded(X) @ self.coef_ + 1) / 2, 0, 1)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """0 or 1 for every label, (rows, labels)."""

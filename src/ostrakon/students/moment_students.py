@@ -100,7 +100,7 @@ class MomentLogistic(ClassifierMixin, BaseEstimator):
             # Makes the penalty independent of the scale of features.
             penalty *= 2 * directions.longest**2
         # Scores are (classes, rows): sums over few classes are faster along the first axis.
-        rows = directions.of_rows(X).T
+        rows = directions.unrounded(X).T
         weight = records_by_row(X, released)
         shape = moments.sums.shape
 
@@ -126,7 +126,7 @@ class MomentLogistic(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities of all classes, (rows, classes)."""
         check_is_fitted(self, "coef_")
-        return softmax(self.directions_.of_rows(X) @ self.coef_, axis=1)
+        return softmax(self.directions_.unrounded(X) @ self.coef_, axis=1)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """The likeliest class of every row, (rows,)."""

@@ -68,7 +68,7 @@ class GaussianProcessStudent(ClassifierMixin, BaseEstimator):
         features = np.asarray(X, np.float32)
         queries, counts = require_counts(released.queries, released.counts, len(features))
         cell_index = cell_by_query(features, queries)
-        rows = moments.directions.of_rows(X)
+        rows = moments.directions.unrounded(X)
         scale, linear = _scaled(rows[:, 1:] * rows[:, 1:].std(axis=0))
         pool, training = (features, slice(None)) if released.pool is None else released.pool
         with _LOCK:
@@ -103,7 +103,7 @@ class GaussianProcessStudent(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> FloatArray:
         """Return probabilities of all classes, (rows, classes)."""
         check_is_fitted(self, "coef_")
-        values = self.linear_.directions_.of_rows(X) @ self.coef_
+        values = self.linear_.directions_.unrounded(X) @ self.coef_
         features, pool = np.asarray(X, np.float64), np.asarray(self.pool_, np.float64)
         for at, weights in neighbour_weights(features, pool, self.neighbours):
             values[at] += (weights @ self.beliefs_) / weights.sum(axis=1, keepdims=True)

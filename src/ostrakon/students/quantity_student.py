@@ -74,7 +74,7 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
         sums = sums + moments.records * _lost_by_rounding(feature_map, X, sums[0] / moments.records)
         sigma = float(feature_map.sums(np.full(moments.sums.shape, moments.sigma))[0])
         self.coef_, self.penalties_ = weights_of_sums(
-            feature_map.of_rows(X),
+            feature_map.unrounded(X),
             *cells_of_rows(X, released),
             sums=sums[:, None],
             differences=(counts[:, 1] - counts[:, 0])[:, None],
@@ -91,7 +91,7 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> FloatArray:
         """The quantity of every row as a share of its range, 0 to 1, (rows,)."""
         check_is_fitted(self, "coef_")
-        return np.clip((self.directions_.of_rows(X) @ self.coef_ + 1) / 2, 0, 1)
+        return np.clip((self.directions_.unrounded(X) @ self.coef_ + 1) / 2, 0, 1)
 
 
 def _lost_by_rounding(feature_map: SumMap, X: Any, of_constant: float) -> FloatArray:

@@ -189,7 +189,7 @@ class _Comparison:
         noise = float(feature_map.sums(np.full(moments.sums.shape, moments.sigma))[0]), sigma2 * 2**0.5
         # A user may count in several cells.
         scale = min(1.0, moments.records / max(float(counts.sum()), 1.0))
-        rows = feature_map.of_rows(public)
+        rows = feature_map.unrounded(public)
         return cls(
             rows=rows,
             axes=np.linalg.eigh(rows.T @ rows / len(rows)),

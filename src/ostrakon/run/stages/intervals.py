@@ -10,7 +10,7 @@ import numpy as np
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.quantity import Quantity
 from ostrakon.export.student_files import require_exportable
-from ostrakon.features.rowwise import in_blocks, own_rows, take_rows
+from ostrakon.features.rowwise import in_blocks, independent_rows, take_rows
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.numerics.threads import on_one_thread
 from ostrakon.options.options import Options
@@ -88,7 +88,7 @@ class Estimates:
             return cls(student=student, transform=transform, rows=1)
         # The number of threads changes the rounding of products.
         with on_one_thread():
-            rows = own_rows(student.predict, _student_input(seen, transform))
+            rows = independent_rows(student.predict, _student_input(seen, transform))
         return cls(student=student, transform=transform, rows=rows)
 
     @classmethod
