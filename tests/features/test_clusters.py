@@ -48,7 +48,7 @@ def test_a_centre_without_points_stays_and_settled_ones_end_it():
 @pytest.mark.parametrize("together", [1, 8])
 def test_medoids_are_the_nearest_points_once_each_and_the_largest_first(cells, together, monkeypatch):
     monkeypatch.setattr(clusters, "_CELLS", cells)
-    monkeypatch.setattr(clusters, "_TOGETHER", together)
+    monkeypatch.setattr(clusters, "_JOINT_ROUNDS", together)
     # Far from the origin: the points' own lengths count, too.
     points, members = POINTS + np.float32(3), RNG.permutation(40)
     centres = np.concatenate([RNG.normal(size=(20, 3)), np.repeat(RNG.normal(size=(2, 3)), 10, axis=0)]) + 3
