@@ -21,8 +21,6 @@ INHERITED = frozenset({"connection_made"})
 NOT_YET = (
     "accounting/composition/adaptive.py",
     "export/loader.py",  # a release holds a copy, whose bytes stay
-    *("students/agreement_estimate.py", "students/candidates.py", "students/selection.py"),
-    *("students/additive.py", "students/row_law.py", "audit/training.py"),
 )
 
 

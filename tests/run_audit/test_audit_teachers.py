@@ -132,7 +132,7 @@ def test_a_record_that_moves_two_votes_refutes_the_run(task, monkeypatch):
 
 @pytest.mark.slow
 def test_the_votes_are_those_that_were_wanted_and_one_moves_everywhere(task):
-    wanted = subject._wanted(plan_for(task, GAUSSIAN))
+    wanted = subject._histograms(plan_for(task, GAUSSIAN))
     assert 2 <= len(wanted) <= 4
     for before, after in wanted:
         assert before.sum() == after.sum() == 50

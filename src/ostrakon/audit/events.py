@@ -11,7 +11,7 @@ from ostrakon.mechanisms.base import FloatArray
 from ostrakon.votes import IntArray, Votes
 
 Observed = NDArray[Any]
-"""What runs showed, (runs, ...)."""
+"""Results of runs, (runs, ...)."""
 
 Statistic = Callable[[Observed], FloatArray]
 """One number for each run, (runs,); large on the first side of an experiment."""
@@ -59,37 +59,37 @@ class Event:
 
     @property
     def sides(self) -> tuple[tuple[Runs, Votes], tuple[Runs, Votes]]:
-        """What is run on which votes: the side where the event is likelier first."""
+        """The subjects and their votes, the side where the event is likelier first."""
         sides = self.experiment.sides
         return sides if self.here == 0 else (sides[1], sides[0])
 
     def happened(self, observed: Observed) -> int:
-        """The number of these runs in which it happened."""
+        """Return the number of these runs with the event."""
         return int((self.sign * self.statistic(observed) >= self.threshold).sum())
 
 
 def best_events(
     experiments: Iterable[Experiment], gains: Sequence[Gain], *, samples: int, rng: np.random.Generator
 ) -> list[Event]:
-    """For each gain the event that promises most of it, over all experiments, statistics and thresholds.
+    """Return, for each gain, the event with the largest expected gain over all experiments, statistics and thresholds.
 
     Everything is chosen by pilot runs, in rounds with fewer and fewer experiments and larger and larger pilots: the
     largest of many estimates is too high, so only the estimate of the last round decides.
     """
-    left = {number: list(experiments) for number in range(len(gains))}
+    remaining = {number: list(experiments) for number in range(len(gains))}
     best: dict[int, list[Event]] = {}
     for pilot, most in ((samples // 30, 6), (samples // 10, 2), (samples // 5, 1)):
         tried = {
             id(experiment): _events(experiment, gains, samples=samples, pilot=max(400, pilot), rng=rng)
             for experiment in {
-                id(experiment): experiment for several in left.values() for experiment in several
+                id(experiment): experiment for several in remaining.values() for experiment in several
             }.values()
         }
-        for number, several in left.items():
+        for number, several in remaining.items():
             events = sorted((tried[id(experiment)][number] for experiment in several), key=_expected, reverse=True)[
                 :most
             ]
-            best[number], left[number] = events, [event.experiment for event in events]
+            best[number], remaining[number] = events, [event.experiment for event in events]
     return [best[number][0] for number in range(len(gains))]
 
 
@@ -98,7 +98,7 @@ def _expected(event: Event) -> float:
 
 
 def seen(events: Sequence[Event], *, samples: int, rng: np.random.Generator) -> list[tuple[int, int]]:
-    """How often each event happens in `samples` fresh runs on its own side, and on the other.
+    """Count each event in `samples` fresh runs on its own side, and on the other.
 
     Events of one experiment are counted in the same runs.
     """
@@ -143,14 +143,14 @@ def _events(
 
 
 def _cautious(loss: FloatArray, other: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Probability of `>= threshold` here, from below, and there, from above, by about one standard error each."""
-    hits, there = _at_least(loss, thresholds), _at_least(other, thresholds)
+    """Return a lower estimate of P(>= threshold) here, and an upper one there, by about one standard error each."""
+    hits, other_hits = _at_least(loss, thresholds), _at_least(other, thresholds)
     likely = np.maximum(hits - np.sqrt(hits + 1), 0.0) / len(loss)
-    return likely, np.minimum(there + np.sqrt(there + 1), len(other)) / len(other)
+    return likely, np.minimum(other_hits + np.sqrt(other_hits + 1), len(other)) / len(other)
 
 
 def _at_least(values: FloatArray, thresholds: FloatArray) -> FloatArray:
-    """How many `values` lie at or above each threshold."""
+    """Return the number of `values` at or above each threshold."""
     below = np.searchsorted(np.sort(values), thresholds - 1e-9 * (1 + np.abs(thresholds)))
     return (len(values) - below).astype(np.float64)
 
@@ -163,18 +163,18 @@ def table_statistic(table: FloatArray) -> Statistic:
 
 
 def stopped_statistic(table: FloatArray) -> Statistic:
-    """`table_statistic` up to each run's last answer: behind a cap on answers nothing is asked after it."""
+    """Return `table_statistic` up to each run's last answer: after a cap on answers, queries are not asked."""
     rows = np.arange(len(table))
     return lambda answers: np.where(until_last_answer(answers), table[rows, answers], 0.0).sum(axis=1)
 
 
 def until_last_answer(answers: IntArray) -> NDArray[np.bool_]:
-    """Which queries come no later than their run's last answer, (runs, queries)."""
+    """Return whether each query is not after its run's last answer, (runs, queries)."""
     return np.logical_or.accumulate(answers[:, ::-1] >= 0, axis=1)[:, ::-1]
 
 
 def agreement(answers: IntArray) -> FloatArray:
-    """How many neighbouring queries (first and second, third and fourth ...) got the same answer."""
+    """Return how many neighbouring queries (first and second, third and fourth ...) have the same answer."""
     even = answers.shape[1] - answers.shape[1] % 2
     return (answers[:, 0:even:2] == answers[:, 1:even:2]).sum(axis=1).astype(np.float64)
 
@@ -182,9 +182,9 @@ def agreement(answers: IntArray) -> FloatArray:
 def outcome_shares(
     answers: IntArray, kinds: IntArray, columns: int, asked: NDArray[np.bool_] | None = None
 ) -> FloatArray:
-    """Smoothed share of every outcome of every query, (queries, columns), queries of one kind pooled.
+    """Return smoothed shares of outcomes of queries, (queries, columns), pooled over queries of one kind.
 
-    asked: which of them count, (runs, queries); None: all.
+    asked: whether a query counts, (runs, queries); None: all.
     """
     queries = answers.shape[1]
     flat = np.where(answers < 0, columns - 1, answers) + np.arange(queries) * columns
@@ -197,5 +197,5 @@ def outcome_shares(
 
 
 def kinds_of(*sides: Votes) -> IntArray:
-    """Which queries have equal histograms on all sides: a number for each, (queries,)."""
+    """Return a number for each query, (queries,), equal for queries with equal histograms on all sides."""
     return np.unique(np.column_stack([side.counts for side in sides]), axis=0, return_inverse=True)[1].ravel()

@@ -1,4 +1,4 @@
-"""Do the answers follow the outcome law that they should?"""
+"""Test whether answers follow their stated outcome law."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _NUMERICAL = 1e-8
 def samples_follow(
     runs: SubjectRuns, law: Mechanism, votes: Votes, *, samples: int, error: float, rng: np.random.Generator
 ) -> str | None:
-    """How answers to `votes` break the law, in words; None where they follow it for all that is seen.
+    """Return how answers to `votes` contradict the law, in words; None without a contradiction.
 
     Each query's outcomes, by Clopper and Pearson's bounds on every outcome's frequency. All queries of a run together,
     for mechanisms whose queries are independent, by one event of whole runs that a pilot chose, beside its exact
@@ -52,7 +52,8 @@ def samples_follow(
 
 
 def _event(pilot: IntArray, law: Mechanism, votes: Votes, stated: FloatArray) -> "tuple[Score, int, int]":
-    """(score, sign, threshold) of the event sign * score >= threshold that speaks most against the law, by a pilot."""
+    """Return (score, sign, threshold) of the event sign * score >= threshold that contradicts the law most in a
+    pilot."""
     half = len(pilot) // 2
     most, best = -1.0, None
     for score in _scores(pilot[:half], law, votes, stated):
@@ -73,8 +74,8 @@ def _event(pilot: IntArray, law: Mechanism, votes: Votes, stated: FloatArray) ->
 def _scores(answers: IntArray, law: Mechanism, votes: Votes, stated: FloatArray) -> "Sequence[Score]":
     logs = for_rows(law, votes.queries).log_probabilities(votes)
     weights = [_difference(np.log(outcome_shares(answers, kinds_of(votes), votes.classes + 1)), logs)]
-    # One vote more for the leader, in a room of one teacher more: what an off-by-one does to every query; and what it
-    # does to whether there is an answer at all.
+    # The effect of one more teacher who votes for the leader (an off-by-one error) on answers, and on whether there
+    # is an answer.
     counts = votes.counts + (np.arange(votes.classes) == votes.plurality[:, None])
     raised = Votes(counts, teachers=votes.teachers + 1, abstentions=True)
     shifted = for_rows(law, votes.queries).log_probabilities(raised)
@@ -86,14 +87,14 @@ def _scores(answers: IntArray, law: Mechanism, votes: Votes, stated: FloatArray)
 
 
 def _outcomes(answers: IntArray, votes: Votes) -> IntArray:
-    """How often each query had each outcome, (queries, classes + 1)."""
+    """Count the outcomes of each query, (queries, classes + 1)."""
     columns = votes.classes + 1
     flat = np.where(answers < 0, votes.classes, answers) + np.arange(votes.queries) * columns
     return np.bincount(flat.ravel(), minlength=votes.queries * columns).reshape(votes.queries, columns)
 
 
 def _broken_marginal(counts: IntArray, law: FloatArray, votes: Votes, *, samples: int, error: float) -> str | None:
-    """The outcome farthest out of its interval, in words; all intervals together fail with probability `error`."""
+    """Return the outcome farthest outside its interval, in words; all intervals fail with probability `error`."""
     lower, upper = clopper_pearson(counts, samples=samples, error=error / (2 * law.size))
     out = np.maximum(lower - law * (1 + _NUMERICAL), law * (1 - _NUMERICAL) - upper)
     if not (out > 1e-12).any():
@@ -107,20 +108,20 @@ def _broken_marginal(counts: IntArray, law: FloatArray, votes: Votes, *, samples
 
 
 def _difference(first: FloatArray, second: FloatArray) -> FloatArray:
-    """First less second where both are finite, else 0."""
+    """Return first minus second where both are finite, else 0."""
     finite = (first > -np.inf) & (second > -np.inf)
     return np.where(finite, np.where(finite, first, 0.0) - np.where(finite, second, 0.0), 0.0)
 
 
 def _answered(logs: FloatArray) -> FloatArray:
-    """The same with every label's probability replaced by that of any label."""
+    """Return log probabilities with that of every label replaced by that of any label."""
     some = np.logaddexp.reduce(logs[:, :-1], axis=1)
     return np.column_stack([np.repeat(some[:, None], logs.shape[1] - 1, axis=1), logs[:, -1]])
 
 
 _GRID = 2**16
 _LARGEST = 4.0
-"""Weights beyond it count as it: what is so rare says little in a sum."""
+"""Larger weights are clipped, because rare outcomes contribute little to a sum."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -131,7 +132,7 @@ class Score:
     tail: FloatArray
 
     def probability(self, *, sign: int, threshold: IntArray) -> FloatArray:
-        """Of sign * score >= threshold, to about 1e-10, elementwise."""
+        """Return the probability of sign * score >= threshold, to about 1e-10, elementwise."""
         level = threshold if sign > 0 else 1 - threshold
         at_least = np.append(self.tail, 0.0)[np.clip(level, 0, len(self.tail))]
         return at_least if sign > 0 else 1 - at_least
@@ -152,7 +153,7 @@ def weighted_score(weights: FloatArray, law: FloatArray) -> Score:
 
 
 def agreement_score(law: FloatArray) -> Score:
-    """How many neighbouring queries (first and second, third and fourth ...) got the same answer."""
+    """Return the score that counts neighbouring queries (first and second, ...) with the same answer."""
     even = len(law) - len(law) % 2
     equal = (law[0:even:2] * law[1:even:2]).sum(axis=1)
     return Score(
@@ -162,7 +163,7 @@ def agreement_score(law: FloatArray) -> Score:
 
 
 def _tail(places: IntArray, law: FloatArray) -> FloatArray:
-    """P(sum >= i) for a sum of independent terms, those of row r at `places[r]` with probabilities `law[r]`."""
+    """Return P(sum >= i) for a sum of independent terms with values `places[r]` and probabilities `law[r]`."""
     size = int(places.max(axis=1).sum()) + 1
     length = 2 ** (size - 1).bit_length()
     kinds, often = np.unique(np.column_stack([places, law]), axis=0, return_counts=True)

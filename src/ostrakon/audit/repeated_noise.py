@@ -1,4 +1,4 @@
-"""Is the noise of a table that is drawn many times new in every cell, every time, and of the full resolution?"""
+"""Test whether the noise of repeated tables is new in every cell and every draw, and has full resolution."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from ostrakon.validation import fraction, positive
 from ostrakon.votes import STEPS
 
 _MOST = 2000
-"""Cells of which all pairs are compared."""
+"""Largest number of cells of which all pairs are compared."""
 _MODULUS = 64
 _TESTS = 6
 
@@ -74,7 +74,7 @@ def repeated_noise_breaks(residuals: FloatArray, sigma: float, *, error: float) 
 
 
 def wrong_size(z: FloatArray, rounding: float, *, error: float) -> tuple[int, float] | None:
-    """(first column whose noise has another standard deviation than 1, what it has); None where there is none.
+    """Return (first column whose noise has another standard deviation than 1, its value); None without one.
 
     z: (runs, cells). rounding: a step of the grid; rounding moves a number by at most half of it.
     """
@@ -87,7 +87,7 @@ def wrong_size(z: FloatArray, rounding: float, *, error: float) -> tuple[int, fl
 
 
 def _related(numbers: FloatArray, slack: float, *, error: float) -> tuple[int, int, float] | None:
-    """(two columns that depend on each other, their correlation); None where there are none."""
+    """Return (two columns that depend on each other, their correlation); None without any."""
     runs, cells = numbers.shape
     pairs = cells * (cells - 1) // 2
     if not pairs:
@@ -101,10 +101,10 @@ def _related(numbers: FloatArray, slack: float, *, error: float) -> tuple[int, i
 
 
 def largest_product(terms: Any, slack: float, *, tests: int, error: float) -> Any:
-    """What sums of products of two independent standard normals exceed with at most `error`, all `tests` together.
+    """Return a bound that sums of products of independent standard normals exceed with probability at most `error`.
 
-    terms: how many products each sum has. slack: how far rounding moves a product. Such a product is sub-exponential:
-    Bernstein's bound.
+    It holds for all `tests` together, by Bernstein's bound for sub-exponential numbers. terms: number of products in
+    each sum. slack: effect of rounding on a product.
     """
     level = np.log(2 * tests / error)
     return np.sqrt(2 * terms * level) + 2 * level + terms * slack

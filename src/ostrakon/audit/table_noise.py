@@ -1,4 +1,4 @@
-"""Does the noise of a released table follow its law? Gaussian, of the stated size, and new in every cell."""
+"""Test whether the noise of a released table is Gaussian, of the stated size, and new in every cell."""
 
 import numpy as np
 from scipy import stats
@@ -12,7 +12,7 @@ from ostrakon.votes import STEPS, BoundedVotes, Moments
 TABLE_NOISE = "noise of the released tables"
 _CELLS, _CLASSES, _TEACHERS = 64, 3, 1000
 _MOST = 200_000
-"""Numbers of a table that are looked at: enough to see one percent of the noise missing."""
+"""Number of tested values of a table: enough to detect one percent of missing noise."""
 _GRID = 1 / STEPS
 
 
@@ -79,9 +79,9 @@ def tables_follow(subject: Mechanism, *, error: float, rng: np.random.Generator)
         )
         if broken is not None:
             return Finding(test=TABLE_NOISE, detail=f"{what}: {broken}")
-    # Together: noise of one table that another one uses again.
-    together = np.concatenate([residuals / sigma for residuals, sigma in sampled.values()])
-    broken = noise_breaks(together, 1.0, error=share) if len(sampled) > 1 else None
+    # All tables together, to detect noise that is used in two tables.
+    all_tables = np.concatenate([residuals / sigma for residuals, sigma in sampled.values()])
+    broken = noise_breaks(all_tables, 1.0, error=share) if len(sampled) > 1 else None
     return Finding(test=TABLE_NOISE, detail=None if broken is None else f"all tables together: {broken}")
 
 

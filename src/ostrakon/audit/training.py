@@ -65,14 +65,16 @@ class TrainingAudit:
     @property
     def verdict(self) -> str:
         """One sentence."""
-        by = (
+        basis = (
             f"{self.runs} trained models" if self.guesses is None else f"{self.correct} right of {self.guesses} guesses"
         )
         setting = f"epsilon {self.claimed:.4g} at delta {self.delta:g} (neighbours: {self.neighbours})"
-        found = f"{by} certify an epsilon of at least {self.lower_bound:.4g} with {100 * self.confidence:g}% confidence"
+        evidence = (
+            f"{basis} certify an epsilon of at least {self.lower_bound:.4g} with {100 * self.confidence:g}% confidence"
+        )
         if self.refuted:
-            return f"The claim of {setting} is refuted: {found}."
-        return f"The claim of {setting} is not refuted: {found}. An audit can refute a claim, never prove it."
+            return f"The claim of {setting} is refuted: {evidence}."
+        return f"The claim of {setting} is not refuted: {evidence}. An audit can refute a claim, never prove it."
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -188,11 +190,12 @@ class _Game:
         else:
             labels = np.where(used, labels, self.others)
         model = self.train(np.concatenate([X, rows]), np.concatenate([y, labels]))
-        found = self._scored(model, self.canaries[1])
-        return found if self.others is None else found - self._scored(model, self.others)
+        scores = self._scored(model, self.canaries[1])
+        return scores if self.others is None else scores - self._scored(model, self.others)
 
     def first(self, used: bool) -> float:
-        """The score of the first canary, of a model trained with it or without it (or with its other version)."""
+        """Return the score of the first canary for a model trained with it or without it (or with its other
+        version)."""
         one = _Game(
             train=self.train,
             data=self.data,
@@ -203,10 +206,10 @@ class _Game:
         return float(one.play(np.array([used]))[0])
 
     def _scored(self, model: Any, labels: NDArray[Any]) -> NDArray[np.float64]:
-        found = np.asarray(self.score(model, self.canaries[0], labels), dtype=np.float64)
-        if found.shape != (len(self),) or not np.isfinite(found).all():
-            raise InvalidInput(f"score must give {len(self)} finite numbers, got the shape {found.shape}.")
-        return found
+        scores = np.asarray(self.score(model, self.canaries[0], labels), dtype=np.float64)
+        if scores.shape != (len(self),) or not np.isfinite(scores).all():
+            raise InvalidInput(f"score must give {len(self)} finite numbers, got the shape {scores.shape}.")
+        return scores
 
 
 def _one_run(game: _Game, delta: float, confidence: float, rng: np.random.Generator) -> dict[str, Any]:
@@ -226,8 +229,8 @@ def _one_run(game: _Game, delta: float, confidence: float, rng: np.random.Genera
         return {"lower_bound": largest_refuted(refuted, furthest=_LARGEST_EPSILON), "runs": 1, **counts}
 
     # The parts of the error add up to all of it, so the larger bound holds with the confidence (union bound).
-    found = [bounded(max(1, round(share * len(game))), part * (1 - confidence)) for share, part in _GUESSED]
-    return max(found, key=lambda one: one["lower_bound"])
+    bounds = [bounded(max(1, round(share * len(game))), part * (1 - confidence)) for share, part in _GUESSED]
+    return max(bounds, key=lambda one: one["lower_bound"])
 
 
 def _repeated(game: _Game, epsilon: float, delta: float, confidence: float, runs: int) -> dict[str, Any]:
@@ -238,7 +241,7 @@ def _repeated(game: _Game, epsilon: float, delta: float, confidence: float, runs
 
 
 def _inverse_trade_off(epsilon: float, delta: float) -> Callable[[float], float]:
-    """g^-1 of `too_many_by` for (epsilon, delta)-DP, rounded down."""
+    """Return g^-1 of `too_many_by` for (epsilon, delta)-DP, rounded down."""
     factor = math.exp(epsilon)
 
     def inverse(share: float) -> float:
@@ -284,7 +287,7 @@ def _canaries(given: Any, data: Rows, classes: NDArray[Any], rng: np.random.Gene
 
 
 def _other_labels(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
-    """The next class of each label, after the last one the first."""
+    """Return the next class of each label, cyclically."""
     if len(classes) < 2:
         raise InvalidInput("data must have labels of at least two classes, got one.")
     return classes[(np.searchsorted(classes, labels) + 1) % len(classes)]
@@ -292,12 +295,12 @@ def _other_labels(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
 
 def _log_probability(classes: NDArray[Any]) -> Score:
     def score(model: Any, X: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:
-        said = np.asarray(model.predict_proba(X), dtype=np.float64)
-        if said.shape != (len(X), len(classes)):
+        proba = np.asarray(model.predict_proba(X), dtype=np.float64)
+        if proba.shape != (len(X), len(classes)):
             raise InvalidInput(
-                f"predict_proba must give the shape {(len(X), len(classes))}, got {said.shape}; give your own score."
+                f"predict_proba must give the shape {(len(X), len(classes))}, got {proba.shape}; give your own score."
             )
-        place = np.clip(np.searchsorted(classes, y), 0, len(classes) - 1)
-        return np.log(np.maximum(said[np.arange(len(X)), place], 1e-300))
+        position = np.clip(np.searchsorted(classes, y), 0, len(classes) - 1)
+        return np.log(np.maximum(proba[np.arange(len(X)), position], 1e-300))
 
     return score

@@ -58,10 +58,10 @@ def audit_teachers(
         )
     view = view_of(task.X_public, options.representation, seed=options.seed)
     queries = queries_of(view, plan.rows, strategy=options.query_strategy, seed=options.seed)
-    users = _user_of_every_teacher(plan.teachers, seed=options.seed)
+    users = _users_of_teachers(plan.teachers, seed=options.seed)
     say(f"Poisoning {plan.teachers} teachers")
     pairs: list[Pair] = []
-    for counts in _wanted(plan):
+    for counts in _histograms(plan):
         before = np.repeat(np.arange(plan.classes), counts[0])
         after = before.copy()
         after[np.argmax(before == np.argmax(counts[0] - counts[1]))] = np.argmax(counts[1] - counts[0])
@@ -90,12 +90,12 @@ def audit_teachers(
     return dataclasses.replace(result, mechanism=_name(plan), findings=findings)
 
 
-def _wanted(plan: Plan) -> list[tuple[IntArray, IntArray]]:
-    """Histograms that all queries shall have in the two worlds, those of the largest cost first."""
+def _histograms(plan: Plan) -> list[tuple[IntArray, IntArray]]:
+    """Return histograms of all queries in the two worlds, those of the largest cost first."""
     pairs = worst_neighbours(
         plan.mechanism, teachers=plan.teachers, classes=plan.classes, queries=plan.queries, delta=plan.delta
     )
-    # A teacher that was taught one class says it everywhere: pairs that are equal on all queries.
+    # A teacher of one class predicts it everywhere, so histograms must be equal on all queries.
     equal = [pair for pair in pairs if all((votes.counts == votes.counts[0]).all() for votes in pair)]
     wanted = [(before.counts[0], after.counts[0]) for before, after in equal]
     if isinstance(plan.mechanism, StatefulMechanism):  # no law says what costs most
@@ -108,8 +108,8 @@ def _wanted(plan: Plan) -> list[tuple[IntArray, IntArray]]:
     return list({tuple(pair[0].tolist() + pair[1].tolist()): pair for pair in chosen}.values())
 
 
-def _user_of_every_teacher(teachers: int, *, seed: int) -> IntArray:
-    """A made-up user for each teacher, by the run's own split."""
+def _users_of_teachers(teachers: int, *, seed: int) -> IntArray:
+    """Return a user for each teacher, by the run's own split."""
     tried = 64
     while True:
         tried *= 2
@@ -122,7 +122,7 @@ def _user_of_every_teacher(teachers: int, *, seed: int) -> IntArray:
 def _votes(
     task: Task, options: Options, plan: Plan, view: View, queries: IntArray, *, users: IntArray, labels: IntArray
 ) -> Votes:
-    """What teachers vote that each learned from one public row under a label of the adversary's choice."""
+    """Return the votes of teachers that each learned one public row with a label chosen by the adversary."""
     rows = np.arange(plan.teachers) % task.pool
     # Of several labels, a record has all or none.
     labels = labels if plan.labels is None else np.repeat(labels[:, None], plan.labels, axis=1)

@@ -1,4 +1,4 @@
-"""Canaries: made-up private records, one for every two classes of a query, each with a label by a coin."""
+"""Canaries: synthetic private records, one for every two classes of a query, with labels by fair coins."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,10 +26,10 @@ Sums = MomentMap | SumMap | LabelMap | None
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Canaries:
-    """Records at public queries: what each looks like is public, its label is decided by a coin.
+    """Records at public queries: their features are public, their labels are decided by coins.
 
-    cells: of each, the query at which it lies, by its place among the queries. pairs: the two classes that its coin
-    chooses between, (canaries, 2); no two canaries share a cell and a class. coins: 0 or 1, secret.
+    cells: position of the query of each. pairs: the two classes between which its coin chooses, (canaries, 2); no two
+    canaries share a cell and a class. coins: 0 or 1, secret.
     """
 
     cells: IntArray
@@ -42,20 +42,21 @@ class Canaries:
         return self.pairs[np.arange(len(self.coins)), self.coins]
 
     def scores(self, counts: FloatArray, without: NDArray[Any], sums: Sums = None) -> FloatArray:
-        """How much released `counts` (queries, classes) speak for coin 0 of each; `without`: counts without canaries.
+        """Return evidence of released `counts` (queries, classes) for coin 0 of each; `without`: counts without
+        canaries.
 
         The canary adds one vote to one of its two classes: of the differences that noise and all others leave, that is
         the whole signal, so no other use of the two counts tells the coins apart better. With several labels it adds
         the votes of one of two sets of labels. sums: what the run sums besides votes.
         """
-        rest = counts - without
+        residual = counts - without
         if isinstance(sums, LabelMap):
             first, other = sums.votes(sums.ends)
-            return rest[self.cells] @ (first - other)
-        return rest[self.cells, self.pairs[:, 0]] - rest[self.cells, self.pairs[:, 1]]
+            return residual[self.cells] @ (first - other)
+        return residual[self.cells, self.pairs[:, 0]] - residual[self.cells, self.pairs[:, 1]]
 
     def added_to(self, without: BoundedVotes, sums: Sums, queries: FloatArray) -> BoundedVotes:
-        """`without` and what the canaries say: one vote each at its own query, and its features in the `sums`."""
+        """Return `without` plus the canaries: a vote of each at its query, and its features in the `sums`."""
         counts = without.counts.copy()
         if isinstance(sums, LabelMap):
             np.add.at(counts, self.cells, sums.votes(sums.ends[self.labels]))
@@ -82,7 +83,7 @@ def at_ends(labels: IntArray) -> IntArray:
 
 
 def targets(labels: IntArray, sums: Sums) -> IntArray:
-    """What private rows have of which the class, or the end of a quantity or of label sets, is given."""
+    """Return the targets of private rows from their classes, or ends of a quantity or of label sets."""
     if isinstance(sums, LabelMap):
         return sums.ends[labels]
     return at_ends(labels) if isinstance(sums, SumMap) else labels
@@ -91,16 +92,16 @@ def targets(labels: IntArray, sums: Sums) -> IntArray:
 def plant(view: View, queries: IntArray, *, classes: int, rng: np.random.Generator) -> Canaries:
     """Canaries at every query, one for every two classes; rng: of the coins, kept secret until they are guessed.
 
-    A query beside an earlier one with the same features gets none: its canaries would speak there.
+    A query with the features of an earlier one gets none, because its canaries would vote there.
     """
     features = view.public[queries]
-    own = np.flatnonzero(nearest(features, features) == np.arange(len(queries)))
+    distinct = np.flatnonzero(nearest(features, features) == np.arange(len(queries)))
     per_query = classes // 2
     pairs = np.arange(2 * per_query).reshape(per_query, 2)
     return Canaries(
-        cells=np.repeat(own, per_query),
-        pairs=np.tile(pairs, (len(own), 1)),
-        coins=rng.integers(0, 2, size=len(own) * per_query),
+        cells=np.repeat(distinct, per_query),
+        pairs=np.tile(pairs, (len(distinct), 1)),
+        coins=rng.integers(0, 2, size=len(distinct) * per_query),
     )
 
 

@@ -1,4 +1,4 @@
-"""Does a release hold private data beside its noise? It is built again from other private data and the same noise."""
+"""Test whether a release depends on private data except through its noise log, by building it again from other data."""
 
 import dataclasses
 import json
@@ -32,7 +32,7 @@ _STUDENT = {"student.onnx", "student.safetensors"}
 
 
 def rebuilt_differs(folder: Path, plan: Plan, task: Task, options: Options, *, say: Say) -> str | None:
-    """The first file of a release that its noise log does not imply, in one sentence; None where there is none.
+    """Return the first file of a release that its noise log does not imply, in one sentence; None without one.
 
     Parameters
     ----------
@@ -57,27 +57,31 @@ def rebuilt_differs(folder: Path, plan: Plan, task: Task, options: Options, *, s
         y = at_ends(y)
     if task.target == "labels":
         y = np.eye(plan.classes, dtype=np.int64)[y]
-    private = _Others(base=task.private, X=take_rows(task.X_public, rows), y=y)
-    prints = {name: mark if name == "public" else "0" * len(mark) for name, mark in task.fingerprints.items()}
-    others = dataclasses.replace(task, private=private, fingerprints=prints, outside={})
+    private = _OtherData(base=task.private, X=take_rows(task.X_public, rows), y=y)
+    fingerprints = {name: mark if name == "public" else "0" * len(mark) for name, mark in task.fingerprints.items()}
+    others = dataclasses.replace(task, private=private, fingerprints=fingerprints, outside={})
     released, rebuilt = _files(folder / "release"), _rebuilt(folder, plan, others, options)
     # The manifest holds the checksums of all others.
     differ = sorted(_unequal(released, rebuilt), key=lambda name: (name == MANIFEST, name))
-    unsteady = set[str]()
+    nondeterministic = set[str]()
     if _STUDENT.intersection(differ):
-        unsteady = _STUDENT & _unequal(released, _rebuilt(folder, plan, task, options))
-    if unsteady:
-        say(f"Not compared, because they differ each time they are built: {', '.join(sorted(unsteady))}")
-    left = [name for name in differ if name not in unsteady and not (name == MANIFEST and unsteady)]
-    if not left:
+        nondeterministic = _STUDENT & _unequal(released, _rebuilt(folder, plan, task, options))
+    if nondeterministic:
+        say(f"Not compared, because they differ each time they are built: {', '.join(sorted(nondeterministic))}")
+    different = [
+        name for name in differ if name not in nondeterministic and not (name == MANIFEST and nondeterministic)
+    ]
+    if not different:
         return None
-    field = _field(released.get(left[0]), rebuilt.get(left[0]))
-    return f"{left[0]}{field} of the release is not what the noise log implies: it depends on private data beside it"
+    field = _field(released.get(different[0]), rebuilt.get(different[0]))
+    return (
+        f"{different[0]}{field} of the release is not what the noise log implies: it depends on private data beside it"
+    )
 
 
 def _rebuilt(folder: Path, plan: Plan, task: Task, options: Options) -> dict[str, bytes]:
     """The files of a release from the private data of `task` and the noise log of `folder`."""
-    finished = run_steps(task, options, _Repeated(folder, plan))
+    finished = run_steps(task, options, _StoredRun(folder, plan))
     with tempfile.TemporaryDirectory(dir=folder / "private") as temporary:
         save_release(finished, temporary, ReportDetails(), date=(RunFolder(folder).read() or {}).get("date"))
         return _files(Path(temporary))
@@ -92,7 +96,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def _field(one: bytes | None, other: bytes | None) -> str:
-    """Of two JSON objects, the first field that differs, in brackets; of anything else nothing."""
+    """Return the first field that differs between two JSON objects, in brackets; empty for other content."""
     try:
         contents: list[Any] = [json.loads(content or b"") for content in (one, other)]
     except ValueError:
@@ -102,8 +106,8 @@ def _field(one: bytes | None, other: bytes | None) -> str:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class _Others(WithCanaries):
-    """Other private data, of as many units; of `base` what a statement says of its kind."""
+class _OtherData(WithCanaries):
+    """Other private data with as many units, and with the kind of `base`."""
 
     @property
     def units(self) -> int:
@@ -113,7 +117,7 @@ class _Others(WithCanaries):
         yield np.arange(len(self.y)), transform(self.X), self.y
 
 
-class _Repeated(Storage):
+class _StoredRun(Storage):
     """The plan and the noise log of a finished run."""
 
     def __init__(self, folder: Path, plan: Plan) -> None:
@@ -124,11 +128,11 @@ class _Repeated(Storage):
         return self._plan
 
     def log(self) -> Log:
-        return _Drawn(self._noise)
+        return _ReplayLog(self._noise)
 
 
-class _Drawn(Log):
-    """A noise log that draws nothing: it gives what was drawn, whatever the votes."""
+class _ReplayLog(Log):
+    """A noise log that returns stored draws, whatever the votes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

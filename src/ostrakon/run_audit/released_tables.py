@@ -1,4 +1,4 @@
-"""Are the tables of an audited release what its votes, its noise log and its mechanism imply?"""
+"""Test whether the tables of an audited release follow from its votes, its noise log and its mechanism."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,7 @@ KNOWN = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunNoise:
-    """Of a finished run: its votes, its errors and, by released table, the noise in its noise log, in votes."""
+    """Votes and errors of a finished run and, by released table, the noise in its noise log, in votes."""
 
     votes: BoundedVotes
     errors: Moments | None
@@ -39,7 +39,7 @@ class RunNoise:
 
     @classmethod
     def of(cls, folder: Path, plan: Plan) -> Self | None:
-        """What the folder of a run of per-record teachers stores; None where its votes or its noise are not there."""
+        """Read the folder of a run of per-record teachers; None if its votes or its noise are missing."""
         stored = read_checksummed(folder / "private" / VOTES, what="votes")
         if stored is None:
             return None
@@ -59,7 +59,7 @@ class RunNoise:
 
 
 def _tables(votes: BoundedVotes, errors: Moments | None) -> dict[str, tuple[str, str, FloatArray]]:
-    """Of every table that is released: its file, its name in the noise log, its exact numbers in votes."""
+    """Return for every released table its file, its name in the noise log, and its exact numbers in votes."""
     tables = {COUNTS: (NOISY_COUNTS, "round-1", votes.in_votes)}
     if votes.moments is not None:
         tables[SUMS] = NOISY_MOMENTS, "moments-1", votes.moments.counts / STEPS
@@ -103,9 +103,9 @@ def release_breaks(
     the noise log, to the last step. The run must have counted the expected votes, and no more than all records and
     canaries may cast. A release may hold no file that is not known.
     """
-    strange = sorted(path.name for path in (folder / "release").iterdir() if path.name not in KNOWN)
-    if strange:
-        return f"the release holds {strange[0]}, which no noise log implies"
+    unknown_files = sorted(path.name for path in (folder / "release").iterdir() if path.name not in KNOWN)
+    if unknown_files:
+        return f"the release holds {unknown_files[0]}, which no noise log implies"
     if run is None:
         return "the run has stored no votes, or no noise"
     if run.votes != expected:

@@ -25,7 +25,7 @@ NEEDS_CELLS = (
     "public rows are given."
 )
 _FREE = 1e-3
-"""Penalty of the intercept, in parts of that of a weight."""
+"""Penalty of the intercept, as a part of that of a weight."""
 
 
 @dataclass(eq=False, repr=False)
@@ -128,44 +128,44 @@ def agreeing(counts: FloatArray, sizes: Sequence[int], records: float) -> tuple[
 
 
 def roughness(sizes: Sequence[int], ranges: Sequence[bool]) -> Any:
-    """A sparse matrix R, (cells, cells): of weights w, w R w sums the squared differences of neighbouring ranges.
+    """Return a sparse matrix R, (cells, cells): w R w is the sum of squared differences of neighbouring ranges.
 
     >>> roughness([3, 2], [True, False]).toarray().astype(int).tolist()[0]
     [1, -1, 0, 0, 0]
     """
-    made: list[Any] = []
+    blocks: list[Any] = []
     for size, ordered in zip(sizes, ranges, strict=True):
         steps = sparse.lil_array((size, size))
         if ordered and size > 2:
             # The last cell is for missing values.
             differences = np.diff(np.eye(size - 1), axis=0)
             steps[: size - 1, : size - 1] = differences.T @ differences
-        made.append(steps)
-    return sparse.block_diag(made, format="csr")
+        blocks.append(steps)
+    return sparse.block_diag(blocks, format="csr")
 
 
 def _fitted(
     features: FloatArray, weights: FloatArray, counts: FloatArray, totals: FloatArray, *, penalties: Any
 ) -> tuple[FloatArray, FloatArray]:
-    """(weights of cells, (classes, cells); intercept, (classes,)) that maximize the penalized likelihood."""
+    """Return (weights of cells, (classes, cells); intercept, (classes,)) of maximum penalized likelihood."""
     cells, classes = counts.shape
     free = _FREE * float(penalties.diagonal().min())
 
     def loss(flat: FloatArray) -> tuple[float, FloatArray]:
         theta = flat.reshape(cells + 1, classes)
-        start, of_cells = theta[0], theta[1:]
-        scores = features @ of_cells + start
+        start, cell_weights = theta[0], theta[1:]
+        scores = features @ cell_weights + start
         levels: FloatArray = np.asarray(logsumexp(scores, axis=1))
         expected = weights[:, None] * np.exp(scores - levels[:, None])
-        rough = penalties @ of_cells
-        value = weights @ levels - (of_cells * counts).sum() - start @ totals
-        value += ((of_cells * rough).sum() + free * (start @ start)) / 2
-        of_start = expected.sum(axis=0) - totals + free * start
-        gradient = np.concatenate([of_start[None], features.T @ expected - counts + rough])
+        rough = penalties @ cell_weights
+        value = weights @ levels - (cell_weights * counts).sum() - start @ totals
+        value += ((cell_weights * rough).sum() + free * (start @ start)) / 2
+        start_gradient = expected.sum(axis=0) - totals + free * start
+        gradient = np.concatenate([start_gradient[None], features.T @ expected - counts + rough])
         return float(value), gradient.ravel()
 
-    begun = np.zeros((cells + 1, classes))
-    begun[0] = np.log(totals / totals.sum())
-    found = minimize(loss, begun.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 300})
-    theta = found.x.reshape(cells + 1, classes)
+    initial = np.zeros((cells + 1, classes))
+    initial[0] = np.log(totals / totals.sum())
+    result = minimize(loss, initial.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 300})
+    theta = result.x.reshape(cells + 1, classes)
     return theta[1:].T.copy(), theta[0].copy()

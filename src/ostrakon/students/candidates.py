@@ -1,4 +1,4 @@
-"""Default candidates: students of tables and of images, from noisy counts or from labels."""
+"""Default candidates: students for tables and images, from noisy counts or from labels."""
 
 import importlib.util
 from typing import Any
@@ -49,7 +49,7 @@ def table_candidates(
 
     counts: whether they learn from noisy counts, else from labels. queries: number of answered public rows. features:
     number of features. moments: whether sums of features by class are released with the counts; students of these sums
-    then come first, and a Gaussian process learns from both. embedded: whether features are embeddings of images or
+    then come first, and a Gaussian process learns from both. embedded: whether features are embeddings for images or
     texts, which linear models separate, so that trees are left out. pool: number of public rows; with many, the process
     is left out, because the released student would contain all of them. With many answers on tables, boosting is
     preferred to it and learns the classes of single rows in a cell; with few it would learn noise.
@@ -104,7 +104,7 @@ def table_candidates(
 
 
 def image_candidates(*, counts: bool, classes: int, queries: int, representation: Any, seed: int) -> list[Candidate]:
-    """Return students of images: kernels and logistic regression on features, the graph, and networks with PyTorch.
+    """Return students for images: kernels and logistic regression on features, the graph, and networks with PyTorch.
 
     queries: number of answered public rows; with thousands, kernels are left out, because they would take hours.
     representation: learned from the public images; the graph is built on it.

@@ -12,7 +12,7 @@ from ostrakon.votes import FloatArray, IntArray
 Pair = tuple[int, int]
 
 ROWS = 6000
-"""Rows that stand for the law."""
+"""Number of rows that represent the law."""
 SHRINKAGE = 0.03
 """Penalty of the weights, in parts of the variance of the noise; chosen on Adult and eight small tables."""
 _GROUPS = (0.0, 0.5, 0.75, 0.9, 0.97, 1.0)
@@ -85,39 +85,39 @@ def tree(pairs: Mapping[Pair, FloatArray], known: Sequence[FloatArray], noise: f
         scores[pair] = float(np.abs(cells - product).sum()) - math.sqrt(2 / math.pi) * noise * cells.size
     part = list(range(len(known)))
     chosen: list[Pair] = []
-    for pair in sorted(scores, key=lambda each: -scores[each]):
+    for pair in sorted(scores, key=lambda item: -scores[item]):
         first, second = part[pair[0]], part[pair[1]]
         if first != second and scores[pair] > 0:
             chosen.append(pair)
-            part = [first if each == second else each for each in part]
+            part = [first if item == second else item for item in part]
     return chosen
 
 
 def _shrunk(cells: FloatArray, rows: FloatArray, columns: FloatArray, noise: float) -> FloatArray:
-    """A noisy table, moved towards the product of its margins where noise explains the difference, with its margins."""
+    """Return a noisy table, shrunk towards the product of its margins where noise explains the difference."""
     product = np.outer(rows, columns) / rows.sum()
-    away, weight = cells - product, np.zeros_like(product)
+    difference, weight = cells - product, np.zeros_like(product)
     ends = np.quantile(product, _GROUPS)
     for low, high in itertools.pairwise(ends):
         alike = (product >= low) & (product <= high)
-        signal = max(float(np.square(away[alike]).mean()) - noise**2, 0.0) if alike.any() else 0.0
+        signal = max(float(np.square(difference[alike]).mean()) - noise**2, 0.0) if alike.any() else 0.0
         weight[alike] = signal / (signal + noise**2)
-    made = np.maximum(product + weight * away, _LEAST * product)
+    table = np.maximum(product + weight * difference, _LEAST * product)
     for _ in range(_ROUNDS):
-        made *= (rows / made.sum(axis=1))[:, None]
-        made *= columns / made.sum(axis=0)
-    return made
+        table *= (rows / table.sum(axis=1))[:, None]
+        table *= columns / table.sum(axis=0)
+    return table
 
 
 def _drawn(
     known: Sequence[FloatArray], shrunk: Mapping[Pair, FloatArray], joined: Sequence[Pair], rng: np.random.Generator
 ) -> IntArray:
-    """`ROWS` rows along the tree, (rows, columns)."""
+    """Return `ROWS` rows drawn along the tree, (rows, columns)."""
     rows = np.full((ROWS, len(known)), -1, np.int64)
-    beside: dict[int, list[int]] = {column: [] for column in range(len(known))}
+    neighbours: dict[int, list[int]] = {column: [] for column in range(len(known))}
     for first, second in joined:
-        beside[first].append(second)
-        beside[second].append(first)
+        neighbours[first].append(second)
+        neighbours[second].append(first)
     for root in range(len(known)):
         if rows[0, root] >= 0:
             continue
@@ -125,7 +125,7 @@ def _drawn(
         open_columns = [root]
         while open_columns:
             column = open_columns.pop()
-            for other in (each for each in beside[column] if rows[0, each] < 0):
+            for other in (item for item in neighbours[column] if rows[0, item] < 0):
                 table = shrunk[column, other] if (column, other) in shrunk else shrunk[other, column].T
                 for cell in range(len(table)):
                     at = np.flatnonzero(rows[:, column] == cell)
@@ -135,7 +135,7 @@ def _drawn(
 
 
 def _cells(counts: FloatArray, rows: int, rng: np.random.Generator) -> IntArray:
-    """So many cells in these proportions, in random order: as nearly as whole numbers can be."""
+    """Return `rows` cells in these proportions, as nearly as whole numbers allow, in random order."""
     if not rows:
         return np.empty(0, np.int64)
     at = rng.permutation((np.arange(rows) + rng.random()) / rows)
@@ -143,27 +143,27 @@ def _cells(counts: FloatArray, rows: int, rng: np.random.Generator) -> IntArray:
 
 
 def _weights(rows: IntArray, pairs: Mapping[Pair, FloatArray], *, noise: float, records: float) -> FloatArray:
-    """The weights of rows, (rows,)."""
+    """Return the weights of rows, (rows,)."""
     codes, targets, first = list[IntArray](), list[FloatArray](), 0
-    for (one, other), cells in pairs.items():
-        codes.append(first + rows[:, one] * cells.shape[1] + rows[:, other])
+    for (first_column, other), cells in pairs.items():
+        codes.append(first + rows[:, first_column] * cells.shape[1] + rows[:, other])
         targets.append(cells.ravel())
         first += cells.size
-    places, target = np.column_stack(codes), np.concatenate(targets)
-    flat, penalty = places.ravel(), SHRINKAGE * noise**2
+    positions, target = np.column_stack(codes), np.concatenate(targets)
+    flat, penalty = positions.ravel(), SHRINKAGE * noise**2
 
     def dual(theta: FloatArray) -> tuple[float, FloatArray]:
-        weight, level = _normalized(theta[places].sum(axis=1))
-        sums = np.bincount(flat, np.repeat(records * weight, places.shape[1]), minlength=first)
+        weight, level = _normalized(theta[positions].sum(axis=1))
+        sums = np.bincount(flat, np.repeat(records * weight, positions.shape[1]), minlength=first)
         value = records * level - theta @ target + penalty / 2 * (theta @ theta)
         return float(value), sums - target + penalty * theta
 
-    found = minimize(dual, np.zeros(first), jac=True, method="L-BFGS-B", options={"maxiter": 100})
-    return _normalized(found.x[places].sum(axis=1))[0]
+    result = minimize(dual, np.zeros(first), jac=True, method="L-BFGS-B", options={"maxiter": 100})
+    return _normalized(result.x[positions].sum(axis=1))[0]
 
 
 def _normalized(scores: FloatArray) -> tuple[FloatArray, float]:
-    """(weights in proportion to exp(scores), the logarithm of the sum of these)."""
+    """Return (weights in proportion to exp(scores), the logarithm of the sum of exp(scores))."""
     most = float(scores.max())
     weights = np.exp(scores - most)
     return weights / weights.sum(), most + math.log(float(weights.sum()))
