@@ -233,7 +233,7 @@ def test_scores_lie_on_a_public_grid_and_ties_go_to_the_lowest_class(kind):
     known = scores[:, 1:3] / head_solvers.GRID
     assert np.array_equal(known, np.rint(known))
     # Without the grid rounding decides, by a few units in the last place, and says the higher class half of the time.
-    assert (head_solvers.answers(parameters, head, queries) == 1).all()
+    assert (head_solvers.predictions(parameters, head, queries) == 1).all()
 
 
 @pytest.mark.parametrize("kind", HEADS)
