@@ -53,7 +53,7 @@ def test_the_release_says_the_same_and_names_what_was_done(model, tmp_path):
     assert "which of 5 labels a row has" in card
     assert "voted for or against each of the 5 labels" in card
     assert "covers all labels of a record together" in card
-    assert "the share of records with each label" in (release / "report.html").read_text()
+    assert "Released share of records with each label" in (release / "report.html").read_text()
     assert (release / "noisy_counts.csv").read_text().startswith("row,a,b,c,d,e,not a,")
 
 

@@ -64,6 +64,9 @@ def test_public_rows_stand_for_as_many_records_as_counts_say():
     assert np.abs(weighted - expected).mean() < 0.01
     np.testing.assert_allclose(records_by_row(public, replace(release, sigma2=1e4)), 4000 / 750, rtol=0.01)
     np.testing.assert_allclose(records_by_row(public, replace(release, counts=-release.counts)), 4000 / 750)
+    noise = 100.0 * np.random.default_rng(0).normal(size=release.counts.shape)
+    noisy = replace(release, counts=release.counts + noise - (release.counts + noise).mean() - 0.1, sigma2=100.0)
+    assert records_by_row(public, noisy).max() < 3 * 4000 / 750
 
 
 def test_the_penalty_grows_with_the_noise():

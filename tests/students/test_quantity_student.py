@@ -56,6 +56,13 @@ def test_a_range_far_wider_than_the_quantity(share, least):
     assert min(found) > least
 
 
+def test_noise_above_every_sum_gives_the_middle_of_the_range():
+    for seed in range(3):
+        estimates = QuantityRidge().fit_moments(PUBLIC, released(4000.0, seed)).predict(TEST)
+        assert np.abs(estimates.mean() - 0.5) < 0.35
+        assert np.isfinite(estimates).all()
+
+
 @pytest.mark.slow
 def test_under_much_noise_it_is_nearly_the_mean():
     assert np.mean([r2(QuantityRidge().fit_moments(PUBLIC, released(400.0, seed))) for seed in range(5)]) > -0.5

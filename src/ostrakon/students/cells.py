@@ -50,21 +50,25 @@ def likely_counts(noisy: FloatArray, sizes: IntArray, *, sigma2: float) -> Float
     >>> likely_counts(np.array([[9.0, 1.5, -2.5]]), np.array([4]), sigma2=1.0).round(2).tolist()
     [[7.75, 0.25, 0.0]]
     """
-    return _projected(noisy, likely_totals(noisy, sizes, sigma2=sigma2))
+    sums = noisy.sum(axis=1)
+    everyone, sigma = max(float(sums.sum()), 0.0), noisy.shape[1] ** 0.5 * sigma2
+    return _projected(noisy, likely_totals(sums, sizes, records=everyone, sigma=sigma))
 
 
-def likely_totals(noisy: FloatArray, sizes: IntArray, *, sigma2: float) -> FloatArray:
+def likely_totals(totals: FloatArray, sizes: IntArray, *, records: float, sigma: float) -> FloatArray:
     """Estimate the number of records of each cell, (cells,), at least 0.
 
-    noisy: counts of (cells, classes). sizes: public rows of each cell. sigma2: standard deviation of the Gaussian
-    noise on every count.
-    The noisy sum of a cell and its share of the public rows are weighted by their inverse variances.
+    totals: noisy numbers, (cells,). sizes: public rows of each cell. records: number of all records. sigma: standard
+    deviation of the noise on a total.
+    The noisy number of a cell and its share of the public rows are weighted by their inverse variances.
     Guarantee: a function of released and public numbers.
     """
-    expected = max(float(noisy.sum()), 0.0) * sizes / max(int(sizes.sum()), 1)
+    # Users may contribute to several cells.
+    several = totals.sum() > records + 4 * sigma * np.sqrt(len(totals))
+    everyone = max(float(totals.sum()), records) if several else records
+    expected = everyone * sizes / max(int(sizes.sum()), 1)
     spread = np.maximum(expected + np.square(_UNSURE * expected), 1e-9)
-    noise = noisy.shape[1] * sigma2**2
-    return np.maximum((expected / spread + noisy.sum(axis=1) / noise) / (1 / spread + 1 / noise), 0.0)
+    return np.maximum((expected / spread + totals / sigma**2) / (1 / spread + 1 / sigma**2), 0.0)
 
 
 def shared_out(

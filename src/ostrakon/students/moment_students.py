@@ -57,15 +57,18 @@ def records_by_row(X: Any, released: Any) -> FloatArray:
     totals of noisy counts weight the cells; without counts all rows have the same weight.
     Guarantee: a function of public rows and of what was released.
     """
-    features, weights = np.asarray(X, np.float32), np.ones(len(X))
+    features, weights, records = np.asarray(X, np.float32), np.ones(len(X)), released.moments.records
     if released.sigma2 is not None and len(released.queries):
         queries, counts = require_counts(released.queries, released.counts, len(features))
         cell_index = cell_by_query(features, queries)
         sizes = np.bincount(cell_index, minlength=len(queries))
-        totals = likely_totals(counts, sizes, sigma2=released.sigma2)
+        # Where cells are held out, the others have a part of all records.
+        part = 1.0 if released.pool is None else len(features) / len(released.pool[0])
+        sigma = counts.shape[1] ** 0.5 * released.sigma2
+        totals = likely_totals(counts.sum(axis=1), sizes, records=part * records, sigma=sigma)
         if totals.any():
             weights = (totals / np.maximum(sizes, 1))[cell_index]
-    return released.moments.records * weights / weights.sum()
+    return records * weights / weights.sum()
 
 
 class MomentLogistic(ClassifierMixin, BaseEstimator):

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.features.sums import SumMap, quantity_steps
-from ostrakon.students.cells import cell_means, cell_of
+from ostrakon.students.cells import cell_means, cell_of, likely_totals
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, FloatArray, IntArray
 
@@ -24,8 +24,6 @@ _VARIANCES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 """Prior variance of the weight of the constant, and initial values of those of all others."""
 _SHRINKAGE, _ROUNDS = 6.0, 8
 """Strength of the shrinkage of each block towards the common variance, in weights; rounds of the search."""
-_CELL_SPREAD = 0.5
-"""Standard deviation of the private share of a cell around its public share, as a part of the latter."""
 
 
 class QuantityRidge(RegressorMixin, BaseEstimator):
@@ -148,21 +146,29 @@ def weights_of_sums(
         The value of a target at which a record adds nothing to the sums.
     """
     means = cell_means(rows, cell_index, np.zeros((cells, rows.shape[1])))
-    members = np.bincount(cell_index, minlength=cells).astype(np.float64)
-    expected = _records(totals, members, records, noise_of_totals)
+    members = np.bincount(cell_index, minlength=cells)
+    if totals is None:
+        expected = records * members / members.sum()
+    else:
+        expected = likely_totals(totals, members, records=records, sigma=noise_of_totals)
     inflation = 1 + records / len(rows)
     # What is learned is the difference from the mean of each target. Numbers of records and means of features differ by
     # chance between private and public rows, and these differences count as often as the mean is away from `zero`.
     target_means = sums[0] / (records * rows[0, 0])
+    # Under much noise the middle of the range is nearer to the mean.
+    variance = _VARIANCE_OF_CONSTANT * rows[0, 0] ** 2
+    target_means = np.clip(target_means * variance / (variance + (noise[0] / (records * rows[0, 0])) ** 2), -1, 1)
     away = np.square(target_means - zero).mean()
     products, row_means = rows.T @ rows / len(rows), rows.mean(axis=0)
     by_chance = away * (products - np.outer(row_means, row_means))
     sums = sums - records * row_means[:, None] * target_means
     differences = differences - (expected if totals is None else totals)[:, None] * target_means
-    noise_of_cells = noise[1] ** 2 + (0.0 if totals is None else away * noise_of_totals**2)
+    noise_of_cells = noise[1] ** 2 + away * (expected * inflation if totals is None else noise_of_totals**2)
     fitted: list[tuple[float, FloatArray, FloatArray]] = []
     for residual in _UNEXPLAINED:
-        covariance = records * inflation * (residual * products + by_chance) + noise[0] ** 2 * np.eye(len(products))
+        covariance = records * inflation * (residual * products + by_chance) + max(
+            noise[0] ** 2, 1e-9 * records
+        ) * np.eye(len(products))
         root = np.linalg.cholesky(covariance)
         design, observed = (solve_triangular(root, part, lower=True) for part in (records * products, sums))
         by_cell = expected * residual * inflation + noise_of_cells
@@ -175,18 +181,6 @@ def weights_of_sums(
     _, best, penalties = max(fitted, key=lambda entry: entry[0])
     best[0] += target_means / rows[0, 0]
     return best, penalties
-
-
-def _records(totals: FloatArray | None, members: FloatArray, records: int, sigma: float) -> FloatArray:
-    """Estimate the number of records in each cell: noisy totals, shrunk towards shares of the public rows."""
-    if totals is None:
-        return records * members / members.sum()
-    # A user may count in several cells.
-    several = totals.sum() > records + 4 * sigma * np.sqrt(len(totals))
-    total = max(float(totals.sum()), records) if several else records
-    public = total * members / members.sum()
-    spread = np.square(_CELL_SPREAD * public) + public + 1e-9
-    return np.maximum((public / spread + totals / sigma**2) / (1 / spread + 1 / sigma**2), 0)
 
 
 def _likeliest(

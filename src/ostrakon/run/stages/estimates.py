@@ -306,8 +306,8 @@ def _at_one_end(shares: FloatArray) -> tuple[str, ...]:
     for end, from_end in (("lower", shares), ("upper", 1 - shares)):
         if np.quantile(from_end, _NEARLY_ALL) < _END:
             return (
-                f"Warning: the student estimates nearly all public rows in the {end} quarter of the range. The errors "
-                "would be smaller with a range whose middle is near these estimates.",
+                f"Warning: the student estimates nearly all public rows in the {end} quarter of the range. If values "
+                "may lie beyond this end, widen the range; if not, choose one whose middle is nearer: errors shrink.",
             )
     return ()
 
