@@ -49,6 +49,11 @@ def test_it_learns_and_says_what_it_costs(model):
     assert model.counts_.shape == (len(model.queries_), 2)
 
 
+def test_a_range_without_the_values_is_refused():
+    with pytest.raises(InvalidInput, match="must contain most values of the target, got 100 to 200, which 100% of the"):
+        ostrakon.PATERegressor(epsilon=2.0, range=(100, 200), random_state=0).fit(X, Y, X_public=PUBLIC)
+
+
 def test_a_range_far_wider_than_needed_is_named(model):
     wide = ostrakon.PATERegressor(epsilon=2.0, range=(0, 80), random_state=0).fit(X, Y, X_public=PUBLIC)
     assert any("in the lower quarter of the range" in remark for remark in wide.statement_.remarks)

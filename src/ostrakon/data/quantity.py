@@ -18,6 +18,9 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 ENDS = ("low", "high")
 """The names of the two ends between which every record splits its vote."""
 
+_NEARLY_ALL = 0.9
+"""A larger share of values outside the range is taken for a mistake."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
@@ -92,9 +95,17 @@ class Quantity:
         return self.low + (self.high - self.low) * np.asarray(shares, np.float64)
 
     def clipped_in_words(self, share: float) -> tuple[str, ...]:
-        """One sentence for the trusted side on the share of private values outside the range; () if there are none."""
+        """One sentence for the trusted side on the share of private values outside the range; () if there are none.
+
+        Errors: `InvalidInput` if nearly all values are outside.
+        """
         if not share:
             return ()
+        if share > _NEARLY_ALL:
+            raise InvalidInput(
+                f"The range must contain most values of the target, got {self.in_words}, which {share:.0%} of the "
+                "private values are outside of. Nothing was spent."
+            )
         return (
             f"{share:.2%} of the private values of the target are outside {self.in_words} and count as its nearer end. "
             "(This is private and is not released.)",

@@ -275,7 +275,7 @@ def received(
     return {
         "classes": shards.classes,
         "n_teachers": shards.n_teachers,
-        "models": None if kept else tuple(models[index] for index in sorted(models)),
+        "models": None if kept else tuple(models[index] for index in range(shards.n_teachers)),
         "kept": tuple(kept[piece] for piece in sorted(kept)) or None,
     }
 

@@ -203,8 +203,8 @@ def _balanced(answers: Answers, learning: Learning) -> str:
         return ""
     return {
         ACCURACY: "; if rare classes matter most, --objective balanced counts every class the same",
-        ORDERED: "; a student of ordered classes says the middle of what it thinks possible, and so seldom the rare "
-        "first or last class: its probabilities show these, and --objective balanced counts every class the same",
+        ORDERED: "; a student of ordered classes predicts the median of its probabilities, so it seldom predicts the "
+        "rare first or last class: its probabilities show these, and --objective balanced counts every class the same",
     }.get(learning.objective, "")
 
 
