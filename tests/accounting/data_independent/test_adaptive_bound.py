@@ -117,7 +117,7 @@ def test_the_smaller_of_both_compositions_counts(classes: int, teachers: int, an
     mechanism = ConfidentGNMax(threshold=0.7 * teachers, sigma1=0.8 * teachers, sigma2=0.2 * teachers)
     shape = {"queries": 60, "teachers": teachers, "classes": classes}
     known = worst_case(mechanism, **shape, max_answers=answers, delta=1e-5)
-    assert known.basis.startswith("labels without")
+    assert known.basis.startswith("released labels alone")
     around = {"epsilon": known.epsilon, "delta": 1e-5, "abstentions": False}
     profiles = [adaptive_profile(mechanism, answers=answers, **shape, **around, capped=c) for c in (False, True)]
     together, capped = (profile.epsilon(1e-5) for profile in profiles if profile is not None)
