@@ -83,7 +83,7 @@ def test_a_table_is_read_as_a_run_would_read_it(tmp_path):
     table.drop(columns="y").to_csv(tmp_path / "bare.csv", index=False)
     bare = read_public(tmp_path / "bare.csv", classes=["a", "b", "c"])
     assert (list(bare.X.columns), len(bare.labelled), bare.classes) == (["age", "colour"], 0, ("a", "b", "c"))
-    # A target that is no column is a slip, whatever else is said; rows without labels have none.
+    # The target must be a column of the table; without labels it is not given.
     others = [{"read_by": Quantity(low=0, high=9)}, {"read_by": Labels(names=("a", "b"))}]
     for given in ({}, {"classes": ["a", "b"]}, *others):
         with pytest.raises(InvalidInput, match=r"whose columns are age, colour\..* leave --target out"):

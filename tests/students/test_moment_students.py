@@ -46,7 +46,7 @@ def test_other_public_rows_of_the_same_kind_give_nearly_the_same():
 
 
 def test_public_rows_stand_for_as_many_records_as_counts_say():
-    """Labels are no linear function of rows, so what a linear student learns depends on how frequent rows are."""
+    """Labels depend on rows nonlinearly, so a linear student depends on the frequencies of rows."""
     rng = np.random.default_rng(4)
     places, public = X[:30], np.tile(X[:30], (25, 1))
     at = rng.choice(30, 4000, p=softmax(0.3 * places[:, 0]))

@@ -48,11 +48,11 @@ def test_votes_and_moments_are_those_of_the_plain_way(tmp_path, monkeypatch, by,
     task = task_from_files(f"private.{suffix}", f"public.{suffix}", target="ill", **chosen)
     view = view_of(task.X_public)
     queries, moments = view.public[:60], MomentMap.of(view.public)
-    told = {"classes": 2, "units": task.private.units, "max_contributions": 2 if by else 1}
+    options = {"classes": 2, "units": task.private.units, "max_contributions": 2 if by else 1}
     made = task.private.by_unit(seed=0, transform=view.transform, folder=tmp_path / "shards")
-    votes = collect_per_record(made, queries, moments=moments, **told)
+    votes = collect_per_record(made, queries, moments=moments, **options)
     assert (tmp_path / "shards").exists() == (by is not None)
-    counts, sums = plain_votes.votes(task, view, queries, moments, folder=tmp_path / "plain", **told)
+    counts, sums = plain_votes.votes(task, view, queries, moments, folder=tmp_path / "plain", **options)
     assert votes.counts.sum() == (4000 if by is None else counts.sum())
     assert np.array_equal(votes.counts, counts)
     assert np.array_equal(votes.moments.counts, sums)
@@ -60,12 +60,12 @@ def test_votes_and_moments_are_those_of_the_plain_way(tmp_path, monkeypatch, by,
     monkeypatch.setattr(private_data, "_ROWS_AT_A_TIME", 700)
     parts = task.private.parts_by_unit(seed=0, folder=tmp_path / "parts")
     assert len(parts) == 6
-    by_workers = Parts(parts=parts, transform=view.transform, folder=tmp_path / "told")
+    by_workers = Parts(parts=parts, transform=view.transform, folder=tmp_path / "workers")
     for backend in ("sequential", "loky"):
         with joblib.parallel_config(backend, n_jobs=2):
-            assert collect_per_record(by_workers, queries, moments=moments, **told) == votes
+            assert collect_per_record(by_workers, queries, moments=moments, **options) == votes
     with joblib.parallel_config("sequential"), pytest.raises(InvalidInput, match="units must be at least"):
-        collect_per_record(replace(by_workers, parts=[*parts, parts[0]]), queries, **told)
+        collect_per_record(replace(by_workers, parts=[*parts, parts[0]]), queries, **options)
 
 
 def test_blocks_of_an_array_grow_while_they_are_quick_and_no_wider_than_memory():

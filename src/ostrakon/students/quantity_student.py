@@ -69,10 +69,11 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
         counts = np.asarray(released.counts, np.float64)
         if not (np.isfinite(sums).all() and np.isfinite(counts).all()):
             raise InvalidInput("The released sums must be finite.")
-        sums = sums + moments.records * _lost_by_rounding(feature_map, X, sums[0] / moments.records)
+        rows = feature_map.unrounded(X)
+        sums = sums + moments.records * _lost_by_rounding(feature_map, rows, sums[0] / moments.records)
         sigma = float(feature_map.sums(np.full(moments.sums.shape, moments.sigma))[0])
         self.coef_, self.penalties_ = weights_of_sums(
-            feature_map.unrounded(X),
+            rows,
             *cells_of_rows(X, released),
             sums=sums[:, None],
             differences=(counts[:, 1] - counts[:, 0])[:, None],
@@ -92,10 +93,10 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
         return np.clip((self.directions_.unrounded(X) @ self.coef_ + 1) / 2, 0, 1)
 
 
-def _lost_by_rounding(feature_map: SumMap, X: Any, of_constant: float) -> FloatArray:
+def _lost_by_rounding(feature_map: SumMap, rows: FloatArray, of_constant: float) -> FloatArray:
     """What rounding takes from the mean contribution to sums, (features,), if all records have the mean quantity."""
     steps = int(np.clip(np.rint((of_constant / feature_map.constant + 1) / 2 * STEPS), 0, STEPS))
-    exact = feature_map.steps(X)
+    exact = np.rint(rows * feature_map.longest).astype(np.int64)
     rounded = quantity_steps(exact, np.full(len(exact), steps)).mean(axis=0)
     return (exact.mean(axis=0) * (2 * steps / STEPS - 1) - rounded) / feature_map.longest
 
@@ -163,13 +164,12 @@ def weights_of_sums(
     by_chance = away * (products - np.outer(row_means, row_means))
     sums = sums - records * row_means[:, None] * target_means
     differences = differences - (expected if totals is None else totals)[:, None] * target_means
+    # Noise of nearly 0 would leave no inverse.
+    noise_of_sums = max(noise[0] ** 2, 1e-9 * records) * np.eye(len(products))
     noise_of_cells = noise[1] ** 2 + away * (expected * inflation if totals is None else noise_of_totals**2)
     fitted: list[tuple[float, FloatArray, FloatArray]] = []
     for residual in _UNEXPLAINED:
-        covariance = records * inflation * (residual * products + by_chance) + max(
-            noise[0] ** 2, 1e-9 * records
-        ) * np.eye(len(products))
-        root = np.linalg.cholesky(covariance)
+        root = np.linalg.cholesky(records * inflation * (residual * products + by_chance) + noise_of_sums)
         design, observed = (solve_triangular(root, part, lower=True) for part in (records * products, sums))
         by_cell = expected * residual * inflation + noise_of_cells
         precision = design.T @ design + (means.T * (expected**2 / by_cell)) @ means

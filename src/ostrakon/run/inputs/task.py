@@ -64,7 +64,7 @@ class Task:
     outside : dict
         Share of the private values of each column outside the public range. Private.
     domain : Domain, optional
-        The description of the columns if there are no public rows. `X_public` is then drawn evenly from it.
+        The description of the columns if there are no public rows. `X_public` is then sampled uniformly from it.
     source : dict, optional
         How a refit reads the public rows again: the checksum of their file, its columns and their kinds, the
         description of the columns, or a checksum of pictures or texts. Public. None if they cannot be read again.
