@@ -49,8 +49,10 @@ def test_it_learns_and_says_what_it_costs(model):
     assert model.counts_.shape == (len(model.queries_), 2)
 
 
-def test_a_range_without_the_values_is_refused():
-    with pytest.raises(InvalidInput, match="must contain most values of the target, got 100 to 200, which 100% of the"):
+def test_a_range_without_the_values_warns_and_does_not_refuse():
+    with pytest.warns(
+        OutsideRange, match="Warning: the student will learn almost nothing: 100.00% of the private values"
+    ):
         ostrakon.PATERegressor(epsilon=2.0, range=(100, 200), random_state=0).fit(X, Y, X_public=PUBLIC)
 
 
