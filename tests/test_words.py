@@ -19,7 +19,6 @@ NAMES = frozenset({"told", "heard", "held", "made", "found", "place", "placed", 
 INHERITED = frozenset({"connection_made"})
 """Names that asyncio gives."""
 NOT_YET = (
-    "accounting/composition/adaptive.py",
     "export/loader.py",  # a release holds a copy, whose bytes stay
 )
 

@@ -9,7 +9,7 @@ from scipy.stats import binom
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.audit import audit_training
 from ostrakon.audit.betting import Bets
-from ostrakon.audit.one_run import too_many_by
+from ostrakon.audit.one_run import refutes_trade_off
 from ostrakon.audit.training import _inverse_trade_off
 from ostrakon.validation import InvalidInput
 
@@ -96,9 +96,9 @@ def test_right_guesses_of_randomized_response_are_as_likely_as_they_are(epsilon,
                 continue
             counts = {"correct": correct, "guesses": canaries, "canaries": canaries}
             inverse = _inverse_trade_off(epsilon, leak)
-            assert not too_many_by(inverse, **counts, error=tail * (1 - 1e-9))
+            assert not refutes_trade_off(inverse, **counts, error=tail * (1 - 1e-9))
             if leak == 0 and tail < 0.1:
-                assert too_many_by(inverse, **counts, error=1.25 * tail)
+                assert refutes_trade_off(inverse, **counts, error=1.25 * tail)
 
 
 def bounds(true, pairs, seed, *, leak=0.0):

@@ -6,7 +6,7 @@ from scipy.optimize import linprog
 from scipy.stats import binom, norm
 
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
-from ostrakon.audit.one_run import audit_one_run, certified_mu, guesses_to_make, too_many_correct
+from ostrakon.audit.one_run import audit_one_run, best_number_of_guesses, certified_mu, refutes_mu
 from ostrakon.validation import InvalidInput
 
 
@@ -23,7 +23,7 @@ def test_the_bound_covers_independent_canaries_exactly(mu: float, canaries: int,
     for correct in range(guesses + 1):
         tail = binom.sf(correct - 1, guesses, norm.cdf(mu / 2))
         for error in (0.3, 0.05, 0.001):
-            if too_many_correct(mu, correct=correct, guesses=guesses, canaries=canaries, error=error):
+            if refutes_mu(mu, correct=correct, guesses=guesses, canaries=canaries, error=error):
                 assert tail < error
 
 
@@ -45,14 +45,14 @@ def test_the_recursion_is_the_best_that_its_inequalities_give():
     best = -linprog(objective, np.array(rows), limits, np.ones((1, guesses + 1)), [1.0]).fun
     settings = {"correct": correct, "guesses": guesses, "canaries": canaries}
     assert 0.05 < best < 0.9
-    assert too_many_correct(mu, error=best * 1.001, **settings)
-    assert not too_many_correct(mu, error=best * 0.999, **settings)
+    assert refutes_mu(mu, error=best * 1.001, **settings)
+    assert not refutes_mu(mu, error=best * 0.999, **settings)
 
 
 @pytest.mark.parametrize(("mu", "canaries"), [(0.5, 1280), (1.5, 200)])
 def test_two_hundred_sound_runs_are_hardly_ever_given_more_than_the_truth(mu: float, canaries: int):
     rng = np.random.default_rng(20261122)
-    guesses = guesses_to_make(canaries, mu)
+    guesses = best_number_of_guesses(canaries, mu)
     bounds = []
     for _ in range(200):
         scores, coins = ideal(rng, mu=mu, canaries=canaries)

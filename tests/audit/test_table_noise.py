@@ -6,7 +6,7 @@ from planted import TABLES, WRONG_NOISE, quiet_table, wrong_table
 
 from ostrakon.audit import audit
 from ostrakon.audit.repeated_noise import repeated_noise_breaks
-from ostrakon.audit.table_noise import TABLE_NOISE, noise_breaks, tables_follow
+from ostrakon.audit.table_noise import TABLE_NOISE, noise_breaks, table_finding
 from ostrakon.mechanisms import MECHANISMS, BoundedGNMax, MomentGNMax, QuantityGNMax
 
 SIGMA, NUMBERS = 3.0, 20_000
@@ -70,7 +70,7 @@ def test_one_cell_without_noise_and_large_counts_without_noise_are_found(monkeyp
     for wrong in (one_cell, large):
         with monkeypatch.context() as patched:
             patched.setattr(BoundedGNMax, "noisy_counts", wrong)
-            found = tables_follow(BoundedGNMax(sigma2=3.0), error=1e-4, rng=np.random.default_rng(4))
+            found = table_finding(BoundedGNMax(sigma2=3.0), error=1e-4, rng=np.random.default_rng(4))
         assert "has noise of standard deviation 0 where 3 is stated" in found.detail
 
 
@@ -88,7 +88,7 @@ def test_noise_of_one_table_that_another_one_uses_again_is_found(monkeypatch):
 
     monkeypatch.setattr(MomentGNMax, "noisy_counts", counts)
     monkeypatch.setattr(MomentGNMax, "noisy_moments", moments)
-    found = tables_follow(MomentGNMax(sigma2=3.0), error=1e-4, rng=np.random.default_rng(5))
+    found = table_finding(MomentGNMax(sigma2=3.0), error=1e-4, rng=np.random.default_rng(5))
     assert "all tables together: noise is used again" in found.detail
 
 
@@ -107,7 +107,7 @@ def test_every_released_table_has_rows():
 @pytest.mark.parametrize("share", [0.0, 0.8])
 def test_every_table_without_its_noise_or_with_less_is_found(monkeypatch, table, mechanism, share):
     rng = np.random.default_rng(2)
-    assert not tables_follow(mechanism, error=1e-4, rng=rng).refuted
+    assert not table_finding(mechanism, error=1e-4, rng=rng).refuted
     monkeypatch.setattr(type(mechanism), table, quiet_table(type(mechanism), table, share))
     found = audit(mechanism, delta=1e-5, samples=300, rng=rng)
     assert TABLE_NOISE in found.refuted_by
@@ -131,4 +131,4 @@ def test_sound_repeated_noise_is_refuted_no_more_often_than_stated(draws, cells,
 def test_noise_that_is_wrong_in_every_draw_is_found(monkeypatch, table, wrong):
     mechanism = RELEASED[table][-1]
     monkeypatch.setattr(type(mechanism), table, wrong_table(type(mechanism), table, wrong))
-    assert tables_follow(mechanism, error=1e-4, rng=np.random.default_rng(8)).refuted
+    assert table_finding(mechanism, error=1e-4, rng=np.random.default_rng(8)).refuted

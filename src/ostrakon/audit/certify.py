@@ -1,4 +1,4 @@
-"""From counts of events on two neighbouring datasets to a certified lower bound on epsilon."""
+"""Certified lower bounds on epsilon from counts of an event on two neighbouring data sets."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from ostrakon.votes import Votes
 
 
 def clopper_pearson(hits: ArrayLike, *, samples: int, error: float) -> tuple[FloatArray, FloatArray]:
-    """One-sided exact bounds (lower, upper) on the probability of an event seen `hits` times in `samples`.
+    """Return exact one-sided bounds (lower, upper) on the probability of an event that happened `hits` times.
 
-    Each of the two fails with probability at most `error`; both together with at most twice that.
-    Source: Clopper and Pearson 1934.
+    samples: number of independent runs. Each bound fails with probability at most `error`, both together with at most
+    twice that. Source: Clopper and Pearson 1934.
 
     >>> lower, upper = clopper_pearson(0, samples=100, error=0.05)
     >>> float(lower), round(float(upper), 4)
@@ -38,11 +38,11 @@ def clopper_pearson(hits: ArrayLike, *, samples: int, error: float) -> tuple[Flo
 def certified_epsilon(
     hits: ArrayLike, other_hits: ArrayLike, *, samples: int, delta: float, confidence: float
 ) -> FloatArray:
-    """Lower bound on epsilon, valid with probability `confidence`, from one event chosen before the samples.
+    """Return a lower bound on epsilon, at least 0, that holds with probability `confidence`.
 
-    hits, other_hits: how often the event was seen among `samples` independent runs on each of two neighbours.
-    Any (epsilon, delta)-DP mechanism has P <= e^epsilon Q + delta, hence epsilon >= ln((P - delta) / Q); P is replaced
-    by its lower and Q by its upper Clopper-Pearson bound, each at half the error. Never below 0.
+    hits, other_hits: how often an event, chosen before, happened in `samples` independent runs on each of two
+    neighbours. Any (epsilon, delta)-DP mechanism has P <= e^epsilon Q + delta, hence epsilon >= ln((P - delta) / Q); P
+    is replaced by its lower and Q by its upper Clopper-Pearson bound, each at half the error.
 
     >>> round(float(certified_epsilon(900, 100, samples=1000, delta=0.0, confidence=0.95)), 3)
     1.99
@@ -53,7 +53,7 @@ def certified_epsilon(
 def certified_epsilons(
     hits: ArrayLike, other_hits: ArrayLike, *, samples: int, deltas: Sequence[float], confidence: float
 ) -> list[FloatArray]:
-    """`certified_epsilon` for several deltas, valid for all of them together: they share both probability bounds."""
+    """Return `certified_epsilon` for several deltas; all bounds hold together, because they use the same intervals."""
     deltas = [0.0 if delta == 0 else fraction("delta", delta) for delta in deltas]
     error = (1 - fraction("confidence", confidence)) / 2
     lower, _ = clopper_pearson(hits, samples=samples, error=error)
@@ -62,42 +62,41 @@ def certified_epsilons(
         return [np.maximum(np.log(np.maximum(lower - delta, 0.0) / upper), 0.0) for delta in deltas]
 
 
-_OTHER_DELTAS = (1e-3, 1e-2, 0.05, 0.2)
+_LARGER_DELTAS = (1e-3, 1e-2, 0.05, 0.2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claims:
-    """`levels`: (delta, epsilon) pairs, all of them claimed at once for all queries together; the asked delta first.
+    """All that is claimed for all queries together: `levels` are pairs (delta, epsilon), the requested delta first.
 
-    A guarantee proved for every delta is checked at large deltas too: an event of probability 1e-5 is rarely sampled,
-    and a large share of a missing noise shows in common events.
+    A guarantee for every delta is tested at large deltas too: events of probability 1e-5 are rarely sampled, and common
+    events show most of a missing noise.
     """
 
     levels: tuple[tuple[float, float], ...]
 
     @classmethod
     def of(cls, law: Mechanism | None, votes: Votes, *, delta: float, epsilon: float | None) -> Self:
-        """The claims of `law` for the queries of `votes`, or the one number `epsilon` if it is given."""
+        """Return the claims of `law` for the queries of `votes`, or `epsilon` alone if it is given."""
         if epsilon is not None:
             return cls(levels=((delta, epsilon if epsilon == np.inf else non_negative("claimed", epsilon)),))
         if law is None:
             raise InvalidInput("claimed must be given for a function that is not a mechanism of ostrakon, got None.")
-        deltas = (delta, *(other for other in _OTHER_DELTAS if other > delta))
-        claimed = _claimed(law, votes, delta)
+        deltas = (delta, *(other for other in _LARGER_DELTAS if other > delta))
+        claimed = _claimed_epsilons(law, votes, delta)
         return cls(levels=tuple((level, claimed(level)) for level in deltas))
 
     @property
     def epsilon(self) -> float:
-        """The claim at the asked delta."""
+        """The claim at the requested delta."""
         return self.levels[0][1]
 
     def excess(
         self, hits: FloatArray, other: FloatArray, *, samples: int, confidence: float
     ) -> tuple[FloatArray, FloatArray]:
-        """The largest difference between the certified epsilon and the claim, over all deltas; and that delta.
+        """Return the largest difference between certified and claimed epsilon, and its delta.
 
-        Both bounds on the event's probabilities hold for every delta alike, so looking at all of them costs no
-        confidence.
+        The intervals do not depend on delta, so the maximum over all deltas costs no confidence.
         """
         deltas = np.array([delta for delta, _ in self.levels])
         bounds = certified_epsilons(hits, other, samples=samples, deltas=deltas.tolist(), confidence=confidence)
@@ -105,11 +104,11 @@ class Claims:
         return np.max(excesses, axis=0), deltas[np.argmax(excesses, axis=0)]
 
 
-def _claimed(law: Mechanism, votes: Votes, delta: float) -> Callable[[float], float]:
-    """The claimed epsilon as a function of delta: the papers' claim, if it differs from what holds."""
+def _claimed_epsilons(law: Mechanism, votes: Votes, delta: float) -> Callable[[float], float]:
+    """Return the claimed epsilon as a function of delta: the papers' claim if it differs from the correct one."""
     if law.claimed_epsilon(queries=votes.queries, delta=delta) is not None:
         return lambda level: cast(float, law.claimed_epsilon(queries=votes.queries, delta=level))
-    at = worst_case_at(
+    price = worst_case_at(
         for_rows(law, 1),
         queries=votes.queries,
         teachers=votes.teachers,
@@ -118,4 +117,4 @@ def _claimed(law: Mechanism, votes: Votes, delta: float) -> Callable[[float], fl
         adaptive=True,
         around=delta,
     )
-    return lambda level: at(level).epsilon
+    return lambda level: price(level).epsilon

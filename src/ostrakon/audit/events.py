@@ -63,12 +63,12 @@ class Event:
         sides = self.experiment.sides
         return sides if self.here == 0 else (sides[1], sides[0])
 
-    def happened(self, observed: Observed) -> int:
+    def frequency(self, observed: Observed) -> int:
         """Return the number of these runs with the event."""
         return int((self.sign * self.statistic(observed) >= self.threshold).sum())
 
 
-def best_events(
+def choose_events(
     experiments: Iterable[Experiment], gains: Sequence[Gain], *, samples: int, rng: np.random.Generator
 ) -> list[Event]:
     """Return, for each gain, the event with the largest expected gain over all experiments, statistics and thresholds.
@@ -76,28 +76,22 @@ def best_events(
     Everything is chosen by pilot runs, in rounds with fewer and fewer experiments and larger and larger pilots: the
     largest of many estimates is too high, so only the estimate of the last round decides.
     """
-    remaining = {number: list(experiments) for number in range(len(gains))}
+    survivors = {number: list(experiments) for number in range(len(gains))}
     best: dict[int, list[Event]] = {}
-    for pilot, most in ((samples // 30, 6), (samples // 10, 2), (samples // 5, 1)):
-        tried = {
-            id(experiment): _events(experiment, gains, samples=samples, pilot=max(400, pilot), rng=rng)
-            for experiment in {
-                id(experiment): experiment for several in remaining.values() for experiment in several
-            }.values()
+    for pilot, limit in ((samples // 30, 6), (samples // 10, 2), (samples // 5, 1)):
+        unique = {id(experiment): experiment for kept in survivors.values() for experiment in kept}
+        candidates = {
+            key: _events(experiment, gains, samples=samples, pilot=max(400, pilot), rng=rng)
+            for key, experiment in unique.items()
         }
-        for number, several in remaining.items():
-            events = sorted((tried[id(experiment)][number] for experiment in several), key=_expected, reverse=True)[
-                :most
-            ]
-            best[number], remaining[number] = events, [event.experiment for event in events]
+        for number, kept in survivors.items():
+            events = [candidates[id(experiment)][number] for experiment in kept]
+            best[number] = sorted(events, key=lambda event: event.expected, reverse=True)[:limit]
+            survivors[number] = [event.experiment for event in best[number]]
     return [best[number][0] for number in range(len(gains))]
 
 
-def _expected(event: Event) -> float:
-    return event.expected
-
-
-def seen(events: Sequence[Event], *, samples: int, rng: np.random.Generator) -> list[tuple[int, int]]:
+def count_events(events: Sequence[Event], *, samples: int, rng: np.random.Generator) -> list[tuple[int, int]]:
     """Count each event in `samples` fresh runs on its own side, and on the other.
 
     Events of one experiment are counted in the same runs.
@@ -108,7 +102,7 @@ def seen(events: Sequence[Event], *, samples: int, rng: np.random.Generator) -> 
             for observed in experiment.draw(side, samples, rng):
                 for count, event in zip(counts, events, strict=True):
                     if event.experiment is experiment:
-                        count[0 if side == event.here else 1] += event.happened(observed)
+                        count[0 if side == event.here else 1] += event.frequency(observed)
     return [(first, second) for first, second in counts]
 
 
@@ -124,12 +118,12 @@ def _events(
         for here, sign in ((0, 1), (1, -1), (0, -1), (1, 1)):
             loss, other = sign * values[here], sign * values[1 - here]
             thresholds = np.unique(np.quantile(loss, _SHARES, method="nearest"))
-            likely, rare = _cautious(loss, other, thresholds)
+            likely, rare = _cautious_shares(loss, other, thresholds)
             for number, gain in enumerate(gains):
-                worth = gain(likely * samples, rare * samples)
-                index = int(np.argmax(worth))
+                expected_gains = gain(likely * samples, rare * samples)
+                index = int(np.argmax(expected_gains))
                 previous = best[number]
-                if previous is None or worth[index] > previous.expected:
+                if previous is None or expected_gains[index] > previous.expected:
                     best[number] = Event(
                         experiment=experiment,
                         statistic=statistic,
@@ -137,12 +131,12 @@ def _events(
                         here=here,
                         # Just below the threshold: sums in another order may differ in the last digit.
                         threshold=float(thresholds[index]) - 1e-9 * (1 + abs(float(thresholds[index]))),
-                        expected=float(worth[index]),
+                        expected=float(expected_gains[index]),
                     )
     return [event for event in best if event is not None]
 
 
-def _cautious(loss: FloatArray, other: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _cautious_shares(loss: FloatArray, other: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return a lower estimate of P(>= threshold) here, and an upper one there, by about one standard error each."""
     hits, other_hits = _at_least(loss, thresholds), _at_least(other, thresholds)
     likely = np.maximum(hits - np.sqrt(hits + 1), 0.0) / len(loss)
@@ -180,16 +174,16 @@ def agreement(answers: IntArray) -> FloatArray:
 
 
 def outcome_shares(
-    answers: IntArray, kinds: IntArray, columns: int, asked: NDArray[np.bool_] | None = None
+    answers: IntArray, kinds: IntArray, columns: int, mask: NDArray[np.bool_] | None = None
 ) -> FloatArray:
     """Return smoothed shares of outcomes of queries, (queries, columns), pooled over queries of one kind.
 
-    asked: whether a query counts, (runs, queries); None: all.
+    mask: whether a query counts, (runs, queries); None: all.
     """
     queries = answers.shape[1]
     flat = np.where(answers < 0, columns - 1, answers) + np.arange(queries) * columns
-    counted = flat.ravel() if asked is None else flat[asked]
-    counts = np.bincount(counted, minlength=queries * columns).reshape(queries, columns)
+    outcomes = flat.ravel() if mask is None else flat[mask]
+    counts = np.bincount(outcomes, minlength=queries * columns).reshape(queries, columns)
     pooled = np.zeros((int(kinds.max()) + 1, columns))
     np.add.at(pooled, kinds, counts)
     smooth = pooled + 0.5

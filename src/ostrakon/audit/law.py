@@ -16,57 +16,58 @@ _NUMERICAL = 1e-8
 """The law is computed to about ten digits."""
 
 
-def samples_follow(
+def law_contradiction(
     runs: SubjectRuns, law: Mechanism, votes: Votes, *, samples: int, error: float, rng: np.random.Generator
 ) -> str | None:
-    """Return how answers to `votes` contradict the law, in words; None without a contradiction.
+    """Return a contradiction between answers to `votes` and the law, in words; None without one.
 
-    Each query's outcomes, by Clopper and Pearson's bounds on every outcome's frequency. All queries of a run together,
-    for mechanisms whose queries are independent, by one event of whole runs that a pilot chose, beside its exact
-    probability: answers weighed by how the pilot's shares differ from the law's, by how the law changes with one vote
-    more (an offset), and how often equal queries agree (shared noise). `samples` fresh runs count.
+    The frequency of each outcome of each query is tested by Clopper and Pearson's bounds. If the queries are
+    independent, the frequency of an event of whole runs is compared with its exact probability. A pilot chooses the
+    event among three kinds: answers weighted by the difference between the pilot and the law; answers weighted by the
+    effect of one more vote, to detect an offset; and agreement of equal queries, to detect shared noise. `samples`
+    fresh runs are counted.
 
-    Guarantee: a sampler of exactly this law is accused with probability at most `error`.
+    Guarantee: a sampler of exactly this law is refuted with probability at most `error`.
     """
     stated = np.exp(for_rows(law, votes.queries).log_probabilities(votes))
     score, sign, threshold = (None, 1, 0)
     if not isinstance(law, StatefulMechanism):
         pilot = np.concatenate(list(runs.draw(votes, max(400, samples // 5), rng)))
-        score, sign, threshold = _event(pilot, law, votes, stated)
+        score, sign, threshold = _choose_event(pilot, law, votes, stated)
     counts = np.zeros(stated.shape, dtype=np.int64)
-    seen = 0
+    hits = 0
     for answers in runs.draw(votes, samples, rng):
         counts += _outcomes(answers, votes)
         if score is not None:
-            seen += int((sign * score.of(answers) >= threshold).sum())
-    broken = _broken_marginal(counts, stated, votes, samples=samples, error=error / 2)
-    if broken is not None or score is None:
-        return broken
-    due = float(score.probability(sign=sign, threshold=np.array(threshold)))
-    lower, upper = clopper_pearson(seen, samples=samples, error=error / 4)
-    if lower <= due + _NUMERICAL and due - _NUMERICAL <= upper:
+            hits += int((sign * score.of(answers) >= threshold).sum())
+    contradiction = _wrong_frequency(counts, stated, votes, samples=samples, error=error / 2)
+    if contradiction is not None or score is None:
+        return contradiction
+    p = float(score.probability(sign=sign, threshold=np.array(threshold)))
+    lower, upper = clopper_pearson(hits, samples=samples, error=error / 4)
+    if lower <= p + _NUMERICAL and p - _NUMERICAL <= upper:
         return None
     return (
-        f"an event of whole runs has frequency {seen / samples:.4g} in the samples and probability {due:.4g} by the law"
+        f"an event of whole runs has frequency {hits / samples:.4g} in the samples and probability {p:.4g} by the law"
     )
 
 
-def _event(pilot: IntArray, law: Mechanism, votes: Votes, stated: FloatArray) -> "tuple[Score, int, int]":
+def _choose_event(pilot: IntArray, law: Mechanism, votes: Votes, stated: FloatArray) -> "tuple[Score, int, int]":
     """Return (score, sign, threshold) of the event sign * score >= threshold that contradicts the law most in a
     pilot."""
     half = len(pilot) // 2
-    most, best = -1.0, None
+    largest_gain, best = -1.0, None
     for score in _scores(pilot[:half], law, votes, stated):
         values = score.of(pilot[half:])
         for sign in (1, -1):
-            levels, often = np.unique(sign * values, return_counts=True)
-            hits = np.cumsum(often[::-1])[::-1]
+            levels, multiplicity = np.unique(sign * values, return_counts=True)
+            hits = np.cumsum(multiplicity[::-1])[::-1]
             share = np.maximum(hits - np.sqrt(hits), 0.0) / len(values)
-            due = np.clip(score.probability(sign=sign, threshold=levels), _NUMERICAL, 1.0)
-            gains = np.where(share > due, rel_entr(share, due) + rel_entr(1 - share, 1 - due), 0.0)
+            expected = np.clip(score.probability(sign=sign, threshold=levels), _NUMERICAL, 1.0)
+            gains = np.where(share > expected, rel_entr(share, expected) + rel_entr(1 - share, 1 - expected), 0.0)
             index = int(np.argmax(gains))
-            if gains[index] > most:
-                most, best = float(gains[index]), (score, sign, int(levels[index]))
+            if gains[index] > largest_gain:
+                largest_gain, best = float(gains[index]), (score, sign, int(levels[index]))
     assert best is not None
     return best
 
@@ -81,7 +82,7 @@ def _scores(answers: IntArray, law: Mechanism, votes: Votes, stated: FloatArray)
     shifted = for_rows(law, votes.queries).log_probabilities(raised)
     weights.append(_difference(shifted, logs))
     if (logs[:, -1] > -np.inf).any():
-        weights.append(_difference(_answered(shifted), _answered(logs)))
+        weights.append(_difference(_answer_log_probabilities(shifted), _answer_log_probabilities(logs)))
     weighted = [weighted_score(weight, stated) for weight in weights]
     return [*weighted, agreement_score(stated)] if votes.queries > 1 else weighted
 
@@ -93,13 +94,13 @@ def _outcomes(answers: IntArray, votes: Votes) -> IntArray:
     return np.bincount(flat.ravel(), minlength=votes.queries * columns).reshape(votes.queries, columns)
 
 
-def _broken_marginal(counts: IntArray, law: FloatArray, votes: Votes, *, samples: int, error: float) -> str | None:
+def _wrong_frequency(counts: IntArray, law: FloatArray, votes: Votes, *, samples: int, error: float) -> str | None:
     """Return the outcome farthest outside its interval, in words; all intervals fail with probability `error`."""
     lower, upper = clopper_pearson(counts, samples=samples, error=error / (2 * law.size))
-    out = np.maximum(lower - law * (1 + _NUMERICAL), law * (1 - _NUMERICAL) - upper)
-    if not (out > 1e-12).any():
+    excess = np.maximum(lower - law * (1 + _NUMERICAL), law * (1 - _NUMERICAL) - upper)
+    if not (excess > 1e-12).any():
         return None
-    query, outcome = np.unravel_index(int(np.argmax(out)), out.shape)
+    query, outcome = np.unravel_index(int(np.argmax(excess)), excess.shape)
     what = "no answer" if outcome == votes.classes else f"answer {outcome}"
     return (
         f"with votes {tuple(votes.counts[query].tolist())}, {what} has frequency "
@@ -113,14 +114,14 @@ def _difference(first: FloatArray, second: FloatArray) -> FloatArray:
     return np.where(finite, np.where(finite, first, 0.0) - np.where(finite, second, 0.0), 0.0)
 
 
-def _answered(logs: FloatArray) -> FloatArray:
+def _answer_log_probabilities(logs: FloatArray) -> FloatArray:
     """Return log probabilities with that of every label replaced by that of any label."""
-    some = np.logaddexp.reduce(logs[:, :-1], axis=1)
-    return np.column_stack([np.repeat(some[:, None], logs.shape[1] - 1, axis=1), logs[:, -1]])
+    any_label = np.logaddexp.reduce(logs[:, :-1], axis=1)
+    return np.column_stack([np.repeat(any_label[:, None], logs.shape[1] - 1, axis=1), logs[:, -1]])
 
 
 _GRID = 2**16
-_LARGEST = 4.0
+_MAX_WEIGHT = 4.0
 """Larger weights are clipped, because rare outcomes contribute little to a sum."""
 
 
@@ -143,13 +144,13 @@ def weighted_score(weights: FloatArray, law: FloatArray) -> Score:
 
     weights, law: of every outcome of every query, (queries, classes + 1), the last column for no answer.
     """
-    clipped = np.clip(weights, -_LARGEST, _LARGEST)
-    above = clipped - clipped.min(axis=1, keepdims=True)
-    longest = float(above.max(axis=1).sum())
-    places = np.floor(above * ((_GRID - 1) / longest if longest > 0 else 0.0)).astype(np.int64)
-    rows = np.arange(len(places))
+    clipped = np.clip(weights, -_MAX_WEIGHT, _MAX_WEIGHT)
+    shifted_weights = clipped - clipped.min(axis=1, keepdims=True)
+    total = float(shifted_weights.max(axis=1).sum())
+    positions = np.floor(shifted_weights * ((_GRID - 1) / total if total > 0 else 0.0)).astype(np.int64)
+    rows = np.arange(len(positions))
     # Index -1 is the last column: no answer.
-    return Score(of=lambda answers: places[rows, answers].sum(axis=1), tail=_tail(places, law))
+    return Score(of=lambda answers: positions[rows, answers].sum(axis=1), tail=_tail(positions, law))
 
 
 def agreement_score(law: FloatArray) -> Score:
@@ -162,13 +163,13 @@ def agreement_score(law: FloatArray) -> Score:
     )
 
 
-def _tail(places: IntArray, law: FloatArray) -> FloatArray:
-    """Return P(sum >= i) for a sum of independent terms with values `places[r]` and probabilities `law[r]`."""
-    size = int(places.max(axis=1).sum()) + 1
+def _tail(positions: IntArray, law: FloatArray) -> FloatArray:
+    """Return P(sum >= i) for a sum of independent terms with values `positions[r]` and probabilities `law[r]`."""
+    size = int(positions.max(axis=1).sum()) + 1
     length = 2 ** (size - 1).bit_length()
-    kinds, often = np.unique(np.column_stack([places, law]), axis=0, return_counts=True)
+    kinds, multiplicity = np.unique(np.column_stack([positions, law]), axis=0, return_counts=True)
     transformed = np.ones(length // 2 + 1, dtype=np.complex128)
-    for kind, times in zip(kinds, often, strict=True):
+    for kind, times in zip(kinds, multiplicity, strict=True):
         step, mass = np.split(kind, 2)
         transformed *= np.fft.rfft(np.bincount(step.astype(np.int64), weights=mass, minlength=length)) ** int(times)
     mass = np.fft.irfft(transformed, length)[:size]

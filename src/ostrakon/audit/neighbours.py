@@ -1,4 +1,4 @@
-"""Neighbouring votes: one vote moves on every query, on half of them, or to and fro."""
+"""Neighbouring votes: one vote moves on every query, on half of them, or back and forth."""
 
 import math
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import BoundedVotes, IntArray, Votes
 
 Pair = tuple[Votes, Votes]
-"""The votes of two neighbouring datasets: every row differs by at most one vote moved."""
+"""The votes of two neighbouring data sets: on every query at most one vote is moved."""
 
 
 def require_neighbours(pair: Pair) -> Pair:
-    """`pair`, refused unless its votes differ by at most one teacher's vote on every query."""
+    """Return `pair`; refuse it unless at most one teacher's vote differs on every query."""
     before, after = pair
     if before.counts.shape != after.counts.shape or before.teachers != after.teachers:
         raise InvalidInput(f"neighbours must be votes of equal shape and equally many teachers, got {pair!r}.")
@@ -32,21 +32,21 @@ def require_neighbours(pair: Pair) -> Pair:
 def candidate_neighbours(
     *, teachers: int, classes: int, queries: int = 1, threshold: float | None = None
 ) -> list[Pair]:
-    """Pairs that suit most mechanisms: one vote moves between the two largest classes, the lead from none to all.
+    """Return pairs that suit most mechanisms: one vote moves between the two largest classes.
 
-    The same pair on every query, moved on all of them and on every other one; and a mixture of all pairs, moved to and
-    fro. threshold: of the top count; its two sides are added where it is in reach, so that a check without noise shows.
+    The margin ranges from none to unanimity; the vote moves on all queries or on half of them. A mixture of all pairs
+    is added. threshold: of the top count; pairs on both sides of it detect a comparison without noise.
     """
     teachers, classes = whole("teachers", teachers, at_least=2), whole("classes", classes, at_least=2)
     tops = {int(top) for top in np.linspace((teachers + 1) // 2, teachers, 5)}
     if threshold is not None and teachers / classes < threshold <= teachers:
         tops.add(math.ceil(threshold))
     single = single_neighbours(np.array(sorted(tops)), teachers=teachers, classes=classes)
-    return patterns(single, queries=queries) + patterns([mixture(single, queries=queries)], queries=queries)
+    return repeat_pairs(single, queries=queries) + repeat_pairs([mix_pairs(single, queries=queries)], queries=queries)
 
 
 def single_neighbours(tops: IntArray, *, teachers: int, classes: int) -> list[Pair]:
-    """One query, a vote moved from the largest class to the second: the other votes in one class, or spread evenly."""
+    """Return pairs of one query: a vote moves from the largest class to the second; the others are together or even."""
     pairs: list[Pair] = []
     for top in tops:
         rest = teachers - int(top)
@@ -61,8 +61,8 @@ def single_neighbours(tops: IntArray, *, teachers: int, classes: int) -> list[Pa
     return pairs
 
 
-def patterns(pairs: Sequence[Pair], *, queries: int) -> list[Pair]:
-    """Each pair on `queries` queries, a vote moved on all of them; and again, moved on every other one."""
+def repeat_pairs(pairs: Sequence[Pair], *, queries: int) -> list[Pair]:
+    """Return each pair twice, on `queries` queries: with the vote moved on all of them, and on every other one."""
     repeated: list[Pair] = []
     for before, after in pairs:
         rows = np.arange(queries) % before.queries
@@ -73,20 +73,20 @@ def patterns(pairs: Sequence[Pair], *, queries: int) -> list[Pair]:
     return repeated
 
 
-def mixture(pairs: Sequence[Pair], *, queries: int) -> Pair:
-    """All single pairs side by side, each on two consecutive queries; in every second pair the vote moves back."""
+def mix_pairs(pairs: Sequence[Pair], *, queries: int) -> Pair:
+    """Return one pair with all `pairs` in turn, each on two queries; in every second round the vote moves back."""
     numbers = np.arange(queries) // 2
-    forth = (numbers // len(pairs)) % 2 == 0
+    forward = (numbers // len(pairs)) % 2 == 0
     sides = [np.vstack([pair[side].counts for pair in pairs])[numbers % len(pairs)] for side in (0, 1)]
     teachers = pairs[0][0].teachers
     first, second = (
-        Votes(np.where(forth[:, None], sides[side], sides[1 - side]), teachers=teachers) for side in (0, 1)
+        Votes(np.where(forward[:, None], sides[side], sides[1 - side]), teachers=teachers) for side in (0, 1)
     )
     return first, second
 
 
 def diverse_votes(*, teachers: int, classes: int, queries: int) -> Votes:
-    """Histograms from unanimous to undecided, each on two queries in a row: where the law's every parameter shows."""
+    """Return histograms from unanimous to undecided, each on two consecutive queries, to test all of a law."""
     lowest = math.ceil(teachers / classes)
     tops = np.linspace(teachers, lowest, max(2, queries // (2 if classes == 2 else 4))).astype(np.int64)
     single = [pair[0].counts[0] for pair in single_neighbours(tops, teachers=teachers, classes=classes)]
@@ -94,7 +94,7 @@ def diverse_votes(*, teachers: int, classes: int, queries: int) -> Votes:
 
 
 def votes_for(mechanism: Mechanism | None, votes: Votes, *, moved_from: Votes | None = None) -> Votes:
-    """`votes` as the mechanism takes them: if contributions are bounded, changed on that number of queries only."""
+    """Return `votes` for the mechanism; if it bounds contributions, only that number of queries is changed."""
     max_contributions = None if mechanism is None else mechanism.contribution_bound
     if max_contributions is None:
         return votes
@@ -109,6 +109,6 @@ def votes_for(mechanism: Mechanism | None, votes: Votes, *, moved_from: Votes | 
 
 
 def pair_for(mechanism: Mechanism | None, pair: Pair) -> Pair:
-    """`pair` as the mechanism takes it (see `votes_for`)."""
+    """Return `pair` for the mechanism (see `votes_for`)."""
     before, after = pair
     return votes_for(mechanism, before), votes_for(mechanism, after, moved_from=before)

@@ -1,4 +1,4 @@
-"""A lower bound on epsilon from one run: many canaries, each with a random label, guessed from what was released."""
+"""A lower bound on epsilon from one run: an adversary guesses the random labels of many canaries from the release."""
 
 import math
 from collections.abc import Callable
@@ -14,14 +14,14 @@ from ostrakon.validation import InvalidInput, fraction, non_negative, whole
 
 _SHARES = (1.0, 0.5, 0.25, 0.1, 0.05)
 _ROUNDING = 1e-9
-_LARGEST_MU = 64.0
+_MAX_MU = 64.0
 
 
-def too_many_correct(mu: float, *, correct: int, guesses: int, canaries: int, error: float) -> bool:
-    """Whether `correct` or more of `guesses` right guesses have a probability below `error` under mu-Gaussian DP.
+def refutes_mu(mu: float, *, correct: int, guesses: int, canaries: int, error: float) -> bool:
+    """Return whether `correct` or more right guesses have a probability below `error` under mu-Gaussian DP.
 
-    canaries: m records whose labels were set by m independent fair coins; guesses: r of them that the adversary chose
-    to guess, having seen the release alone (and whatever does not depend on the coins).
+    canaries: m records whose labels m independent fair coins decided. guesses: r of them that the adversary chose to
+    guess, given the release and anything that does not depend on the coins.
 
     Derivation. Let C be the number of right guesses and p_c its law. Fix all coins but the i-th, and consider the
     releases on which the guess of i is b and exactly c - 1 others are right. With coin b this is "i is right and
@@ -41,10 +41,10 @@ def too_many_correct(mu: float, *, correct: int, guesses: int, canaries: int, er
     above, never lowers the total. If tau and that mass together exceed 1, then P(C >= k) < tau; the total grows with
     tau, by the same exchange, so one look at tau = `error` decides.
 
-    Source: Mahloujifar, Melis and Chaudhuri 2024, "Auditing f-differential privacy in one run" (arXiv 2410.22235),
-    whose recursion this is; the game is that of Steinke, Nasr and Jagielski 2023 (arXiv 2305.08846).
+    Source: Mahloujifar, Melis and Chaudhuri 2024, "Auditing f-differential privacy in one run" (arXiv 2410.22235), for
+    the recursion; Steinke, Nasr and Jagielski 2023 (arXiv 2305.08846) for the game.
 
-    >>> too_many_correct(0.5, correct=90, guesses=100, canaries=100, error=0.05)
+    >>> refutes_mu(0.5, correct=90, guesses=100, canaries=100, error=0.05)
     True
     """
     mu = non_negative("mu", mu)
@@ -52,14 +52,13 @@ def too_many_correct(mu: float, *, correct: int, guesses: int, canaries: int, er
     def inverse(share: float) -> float:
         return float(ndtr(ndtri(min(share, 1.0)) - mu))
 
-    return too_many_by(inverse, correct=correct, guesses=guesses, canaries=canaries, error=error)
+    return refutes_trade_off(inverse, correct=correct, guesses=guesses, canaries=canaries, error=error)
 
 
-def too_many_by(inverse: Callable[[float], float], *, correct: int, guesses: int, canaries: int, error: float) -> bool:
-    """`too_many_correct` for any trade-off function f.
-
-    inverse: a lower bound of g^-1, from [0, 1] to [0, 1], where g(x) = 1 - f(x).
-    """
+def refutes_trade_off(
+    inverse: Callable[[float], float], *, correct: int, guesses: int, canaries: int, error: float
+) -> bool:
+    """Return `refutes_mu` for any trade-off function f; `inverse`: a lower bound of g^-1, where g(x) = 1 - f(x)."""
     error = fraction("error", error)
     m = whole("canaries", canaries, at_least=1)
     r = whole("guesses", guesses, at_least=1, at_most=m)
@@ -75,15 +74,15 @@ def too_many_by(inverse: Callable[[float], float], *, correct: int, guesses: int
     return False
 
 
-def largest_refuted(refuted: Callable[[float], bool], *, furthest: float) -> float:
-    """The largest parameter, to a thousandth of its size, below which `refuted` is true; 0 if it is nowhere.
+def largest_refuted_parameter(refuted: Callable[[float], bool], *, limit: float) -> float:
+    """Return the largest parameter for which `refuted` is true, to a thousandth of its size; 0 without any.
 
-    refuted: true up to some parameter and false above. furthest: where the search stops.
+    refuted: true up to some parameter and false above it. limit: where the search stops.
     """
     low, high = 0.0, 1.0
     if not refuted(0.0):
         return 0.0
-    while refuted(high) and high < furthest:
+    while refuted(high) and high < limit:
         low, high = high, 2 * high
     while high - low > 1e-3 * high:
         middle = (low + high) / 2
@@ -92,26 +91,26 @@ def largest_refuted(refuted: Callable[[float], bool], *, furthest: float) -> flo
 
 
 def certified_mu(*, correct: int, guesses: int, canaries: int, confidence: float) -> float:
-    """The mu of Gaussian DP that a run certifies: no release of a smaller mu is guessed so well by chance.
+    """Return a lower bound, at most 64, on the mu of Gaussian DP of a run.
 
-    Guarantee: where the run is mu-Gaussian-DP, this exceeds mu with probability at most 1 - confidence, whatever the
-    guesses are based on (see `too_many_correct`). At most 64.
+    Guarantee: for a mu-Gaussian-DP run the bound exceeds mu with probability at most 1 - confidence, for any way of
+    guessing (see `refutes_mu`).
     """
     error = 1 - fraction("confidence", confidence)
 
     def refuted(mu: float) -> bool:
-        return too_many_correct(mu, correct=correct, guesses=guesses, canaries=canaries, error=error)
+        return refutes_mu(mu, correct=correct, guesses=guesses, canaries=canaries, error=error)
 
-    return largest_refuted(refuted, furthest=_LARGEST_MU)
+    return largest_refuted_parameter(refuted, limit=_MAX_MU)
 
 
-def guesses_to_make(canaries: int, mu: float, *, confidence: float = 0.95) -> int:
-    """How many of the canaries to guess, the surest ones: what certifies most where `mu` is true, by simulation.
+def best_number_of_guesses(canaries: int, mu: float, *, confidence: float = 0.95) -> int:
+    """Return the number of canaries to guess that certifies most for a run with `mu`, by simulation.
 
-    Chosen from public numbers before the run, so that it costs no confidence.
+    It depends on public numbers alone, so it costs no confidence.
     """
     canaries = whole("canaries", canaries, at_least=1)
-    rng = np.random.default_rng(0)  # chooses how many to guess; no noise and no guarantee comes from it
+    rng = np.random.default_rng(0)  # for the simulation only
     scores = rng.normal(loc=non_negative("mu", mu) / 2, size=(20, canaries))
     order = np.argsort(-np.abs(scores), axis=1)
     right = np.cumsum(np.take_along_axis(scores > 0, order, axis=1), axis=1)
@@ -127,12 +126,11 @@ def guesses_to_make(canaries: int, mu: float, *, confidence: float = 0.95) -> in
 
 @dataclass(frozen=True, kw_only=True)
 class OneRunAudit:
-    """What the canaries of one run say of its claim.
+    """The result of an audit of one run by canaries.
 
-    claimed: epsilon at `delta` of the whole run. lower_bound: the epsilon at `delta` of `mu`-Gaussian DP, which the
-    run is not below with probability `confidence`. contradiction: between the release and its noise log or the law of
-    its noise, in words, None where none was found. certified: the lower bound by each
-    released table that was looked at. correct: of `guesses` guessed labels, among `canaries` canaries.
+    claimed: epsilon of the whole run at `delta`. lower_bound: the true epsilon, that of `mu`-Gaussian DP, is at least
+    this with probability `confidence`. correct: number of right guesses. contradiction: between the release and its
+    noise log or the law of its noise, None without one. certified: the lower bound by each audited table.
     """
 
     mechanism: str
@@ -149,10 +147,7 @@ class OneRunAudit:
 
     @property
     def refuted(self) -> bool:
-        """Whether the claim is below what was certified, or the release contradicts its noise log or its law.
-
-        A sound claim is refuted with probability 1 - confidence at most.
-        """
+        """Whether the audit refutes the claim; it refutes a true claim with probability at most 1 - confidence."""
         return not self.claimed >= self.lower_bound or self.contradiction is not None
 
     @property
@@ -172,7 +167,7 @@ class OneRunAudit:
         return f"No contradiction was found: {summary}; an audit can refute a claim, never prove it."
 
     def as_json(self) -> dict[str, Any]:
-        """{"mechanism", "claimed", "lower_bound", "confidence", ...}; a claim of no epsilon is null."""
+        """Return plain values for JSON; an infinite claim is null."""
         return {
             **asdict(self),
             "claimed": self.claimed if math.isfinite(self.claimed) else None,
@@ -191,25 +186,27 @@ def audit_one_run(
     mu: float,
     confidence: float = 0.95,
 ) -> OneRunAudit:
-    """Guess the surest coins from their scores and bound the run's epsilon by how many guesses are right.
+    """Guess the coins of the surest canaries from their scores, and bound the run's epsilon by the right guesses.
 
-    scores: of every canary, positive where the release speaks for coin 0, (canaries,); made without the coins. coins:
-    0 or 1 for every canary, independent and fair, (canaries,). claimed, delta: of the run. mu: the Gaussian DP claimed,
-    by which the number of guesses is chosen.
+    scores: of each canary, evidence for coin 0 in the release, computed without the coins, (canaries,). coins: fair and
+    independent, 0 or 1, (canaries,). claimed, delta: of the run. mu: the claimed Gaussian DP, by which the number of
+    guesses is chosen.
 
-    Guarantee: as `certified_mu`. Where the run is not Gaussian-DP, the bound speaks of the Gaussian curve that it
-    breaks, not of its epsilon at `delta`. Errors: `InvalidInput` for scores that are not finite or coins not 0 or 1.
+    Guarantee: that of `certified_mu`. If the run is not Gaussian-DP, the bound concerns the refuted Gaussian curve,
+    not its epsilon at `delta`. Errors: `InvalidInput` for scores that are not finite or coins not 0 or 1.
     """
-    seen, tossed = np.asarray(scores, dtype=np.float64), np.asarray(coins)
-    if seen.ndim != 1 or not len(seen) or not np.isfinite(seen).all():
-        raise InvalidInput(f"scores must be finite numbers, one for each canary, got the shape {seen.shape}.")
-    if tossed.shape != seen.shape or not np.isin(tossed, (0, 1)).all():
-        raise InvalidInput(f"coins must be 0 or 1, one for each of {len(seen)} canaries, got the shape {tossed.shape}.")
-    guesses = guesses_to_make(len(seen), mu, confidence=confidence)
-    surest = np.argsort(-np.abs(seen), kind="stable")[:guesses]
-    # Where a score says nothing, coin 1 is guessed.
-    correct = int(((seen[surest] <= 0) == (tossed[surest] == 1)).sum())
-    certified = certified_mu(correct=correct, guesses=guesses, canaries=len(seen), confidence=confidence)
+    evidence, labels = np.asarray(scores, dtype=np.float64), np.asarray(coins)
+    if evidence.ndim != 1 or not len(evidence) or not np.isfinite(evidence).all():
+        raise InvalidInput(f"scores must be finite numbers, one for each canary, got the shape {evidence.shape}.")
+    if labels.shape != evidence.shape or not np.isin(labels, (0, 1)).all():
+        raise InvalidInput(
+            f"coins must be 0 or 1, one for each of {len(evidence)} canaries, got the shape {labels.shape}."
+        )
+    guesses = best_number_of_guesses(len(evidence), mu, confidence=confidence)
+    surest = np.argsort(-np.abs(evidence), kind="stable")[:guesses]
+    # A score of 0 is a guess of coin 1.
+    correct = int(((evidence[surest] <= 0) == (labels[surest] == 1)).sum())
+    certified = certified_mu(correct=correct, guesses=guesses, canaries=len(evidence), confidence=confidence)
     return OneRunAudit(
         mechanism=mechanism,
         claimed=claimed,
@@ -217,7 +214,7 @@ def audit_one_run(
         confidence=confidence,
         delta=delta,
         mu=certified,
-        canaries=len(seen),
+        canaries=len(evidence),
         guesses=guesses,
         correct=correct,
     )

@@ -25,12 +25,11 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditResult:
-    """A certified lower bound on epsilon beside a claim.
+    """The result of an audit of a mechanism.
 
-    mechanism: its name. claimed: the epsilon claimed at `delta` for `queries` queries together. lower_bound: the true
-    epsilon is at least this, with probability `confidence` over the audit's own samples.
-    neighbours: the first query's votes on the two datasets, synthetic. samples: runs on each of them.
-    seen: how often the chosen event was seen on the one and on the other. findings: what each test found.
+    claimed: epsilon at `delta` for all `queries` together. lower_bound: the true epsilon is at least this with
+    probability `confidence`. neighbours: votes on the first query in the two synthetic data sets. samples: runs on
+    each. seen: how often the chosen event happened on each. findings: results of the tests.
     """
 
     mechanism: str
@@ -46,19 +45,19 @@ class AuditResult:
 
     @property
     def refuted(self) -> bool:
-        """Whether any test found a contradiction. What is sound is refuted with probability 1 - confidence at most."""
+        """Whether a test found a contradiction; a true claim is refuted with probability at most 1 - confidence."""
         return bool(self.refuted_by)
 
     @property
     def refuted_by(self) -> tuple[str, ...]:
-        """The tests that found a contradiction."""
+        """Names of the tests that found a contradiction."""
         return tuple(finding.test for finding in self.findings if finding.refuted)
 
     @property
     def verdict(self) -> str:
         """One sentence."""
-        asked = "one query" if self.queries == 1 else f"{self.queries} queries"
-        setting = f"{asked} at delta {self.delta:g}"
+        queries = "one query" if self.queries == 1 else f"{self.queries} queries"
+        setting = f"{queries} at delta {self.delta:g}"
         claim = "no finite epsilon" if math.isinf(self.claimed) else f"epsilon {self.claimed:.4g}"
         sure = f"{100 * self.confidence:g}% confidence"
         if self.refuted:
@@ -70,7 +69,7 @@ class AuditResult:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """{"mechanism", "claimed", "lower_bound", "confidence", ...}; a claim of no epsilon is null."""
+        """Return plain values for JSON; an infinite claim is null."""
         return {
             **asdict(self),
             "claimed": self.claimed if math.isfinite(self.claimed) else None,

@@ -64,7 +64,7 @@ def noise_breaks(residuals: FloatArray, sigma: float, *, error: float) -> str | 
     return None
 
 
-def tables_follow(subject: Mechanism, *, error: float, rng: np.random.Generator) -> Finding | None:
+def table_finding(subject: Mechanism, *, error: float, rng: np.random.Generator) -> Finding | None:
     """The test of every table that a mechanism releases beside its answers; None where it releases none.
 
     Guarantee: a mechanism whose noise follows its law is refuted with probability at most `error`.

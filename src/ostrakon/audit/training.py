@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ostrakon.audit.betting import Bets
-from ostrakon.audit.one_run import largest_refuted, too_many_by
+from ostrakon.audit.one_run import largest_refuted_parameter, refutes_trade_off
 from ostrakon.validation import InvalidInput, fraction, non_negative, one_of, shown, whole
 
 Rows = tuple[NDArray[Any], NDArray[Any]]
@@ -132,9 +132,9 @@ def audit_training(
     For "replace" the other version of a canary has another label: the same row with the label of `data`'s next class.
 
     Guarantee: a trainer that is (epsilon, delta)-DP for these neighbours has `lower_bound` above epsilon with
-    probability at most 1 - confidence, whatever canaries and scores are. One run: the larger bound by `too_many_by` of
-    two numbers of guesses, half of the canaries and a tenth, with four fifths and a fifth of the error. Repeated runs:
-    `ostrakon.audit.betting`, at any stopping time.
+    probability at most 1 - confidence, for any canaries and scores. One run: the larger bound by `refutes_trade_off`
+    of two numbers of guesses, half of the canaries and a tenth, with four fifths and a fifth of the error. Repeated
+    runs: `ostrakon.audit.betting`, at any stopping time.
 
     References
     ----------
@@ -224,9 +224,9 @@ def _one_run(game: _Game, delta: float, confidence: float, rng: np.random.Genera
         counts: dict[str, int] = {"correct": int(right[guesses - 1]), "guesses": guesses, "canaries": len(game)}
 
         def refuted(epsilon: float) -> bool:
-            return too_many_by(_inverse_trade_off(epsilon, delta), **counts, error=error)
+            return refutes_trade_off(_inverse_trade_off(epsilon, delta), **counts, error=error)
 
-        return {"lower_bound": largest_refuted(refuted, furthest=_LARGEST_EPSILON), "runs": 1, **counts}
+        return {"lower_bound": largest_refuted_parameter(refuted, limit=_LARGEST_EPSILON), "runs": 1, **counts}
 
     # The parts of the error add up to all of it, so the larger bound holds with the confidence (union bound).
     bounds = [bounded(max(1, round(share * len(game))), part * (1 - confidence)) for share, part in _GUESSED]
@@ -241,7 +241,7 @@ def _repeated(game: _Game, epsilon: float, delta: float, confidence: float, runs
 
 
 def _inverse_trade_off(epsilon: float, delta: float) -> Callable[[float], float]:
-    """Return g^-1 of `too_many_by` for (epsilon, delta)-DP, rounded down."""
+    """Return g^-1 of `refutes_trade_off` for (epsilon, delta)-DP, rounded down."""
     factor = math.exp(epsilon)
 
     def inverse(share: float) -> float:

@@ -97,7 +97,7 @@ class Quantity:
     def clipped_in_words(self, share: float) -> tuple[str, ...]:
         """One sentence for the trusted side on the share of private values outside the range; () if there are none.
 
-        A share near 1 is no error: whether a run ends must not depend on private values.
+        A share near 1 is not an error: whether a run ends must not depend on private values.
         """
         if not share:
             return ()

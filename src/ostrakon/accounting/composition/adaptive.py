@@ -1,7 +1,7 @@
 """The exact privacy profile of an adversary that chooses every query after it has seen all earlier answers.
 
-A step of a run is a `Family`: pairs (P, Q) of laws of one answer, under two neighbouring data sets. The adversary takes
-one pair of the family for every step. With V_0(y) = max(1 - y, 0) and
+A step of a run is a `Family`: pairs (P, Q) of laws of one answer, under two neighbouring data sets. The adversary
+chooses one pair of the family for every step. With V_0(y) = max(1 - y, 0) and
 
     V_k(y) = sup over (P, Q) of sum_o P(o) V_{k-1}(y Q(o) / P(o)),
 
@@ -31,12 +31,12 @@ _ROUNDING = 1e-13
 _UNDERFLOW = 1e-290
 """Added to every value of a step: more than the probabilities that floats cannot hold."""
 
-_FURTHEST = 4
-"""Likelihood ratios are kept up to this many lengths of the grid; beyond, the value at the nearer end is above it."""
+_MAX_LENGTHS = 4
+"""Number of grid lengths up to which likelihood ratios are kept; beyond, the value at the nearer end is used."""
 
 _BLOCK = 256
 _SECONDS = 4e-7
-"""What Python needs for one outcome at one point of the grid; numba needs a thousandth."""
+"""Python's time for one outcome at one point of the grid; numba needs a thousandth."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,21 +46,23 @@ class Family:
     Parameters
     ----------
     p, q : array, shape (pairs, outcomes)
-        Probabilities of the outcomes under the two data sets. Zeros fill up pairs with fewer outcomes. The family
-        is taken to have the exchanged pairs (q, p) too.
+        Probabilities of the outcomes under the two data sets, padded with zeros.
     low, high : array of the same shape, optional
-        Where an outcome stands for several: bounds of their ln(q/p). Every refinement of the outcome whose ratios lie
-        between them is covered. None: the outcome is one.
+        Bounds of ln(q/p) if an outcome represents several; every refinement within the bounds is covered.
     symmetric : bool
-        Whether the exchanged pairs are in p and q already; otherwise they are added.
+        Whether p and q contain the exchanged pairs (q, p); otherwise they are added.
     common_p, common_q : array, shape (outcomes,), optional
-        Outcomes that belong to every pair. They must be equal as a set when p and q are exchanged.
+        Outcomes that belong to every pair; exchanging p and q must give the same set.
+
+    Raises
+    ------
+    InvalidInput
+        For shapes that differ, and values that are NaN, negative or above 1 (except for rounding).
 
     Notes
     -----
     Probabilities may add up to more than 1 in p and to less in q: p V(y q / p) grows with p and falls with q, so a pair
-    with a larger p and a smaller q is an upper bound. This is how rounding is charged (`RELATIVE_ERROR`).
-    Errors: `InvalidInput` for shapes that differ, values that are NaN, negative or above 1 (but for rounding).
+    with a larger p and a smaller q is an upper bound. `RELATIVE_ERROR` charges rounding in this way.
     """
 
     p: FloatArray
@@ -108,18 +110,18 @@ class Profile:
     values: FloatArray
 
     def delta(self, epsilon: float) -> float:
-        """An upper bound on the delta of (epsilon, delta)-DP; epsilon at least 0."""
-        at = non_negative("epsilon", epsilon) / self.grid.step
-        j = math.floor(at * (1 - 1e-15))
+        """Return an upper bound on the delta of (epsilon, delta)-DP; epsilon at least 0."""
+        position = non_negative("epsilon", epsilon) / self.grid.step
+        j = math.floor(position * (1 - 1e-15))
         if j >= self.grid.count:
             return float(self.values[-1])
-        share = math.expm1((at - j) * self.grid.step) / math.expm1(self.grid.step) * (1 - 1e-12)
+        share = math.expm1((position - j) * self.grid.step) / math.expm1(self.grid.step) * (1 - 1e-12)
         share = min(max(share, 0.0), 1.0)
         left, right = float(self.values[j]), float(self.values[j + 1])
         return min(1.0, (left + share * (right - left)) * (1 + _ROUNDING))
 
     def epsilon(self, delta: float) -> float:
-        """The least epsilon at which the bound is at most `delta`; inf where that lies beyond the grid."""
+        """Return the smallest epsilon at which the bound is at most `delta`; inf if it is beyond the grid."""
         delta = fraction("delta", delta)
         below = np.flatnonzero(self.values <= delta)
         if not len(below):
@@ -131,34 +133,34 @@ class Profile:
 
 
 def start_profile(grid: Grid) -> Profile:
-    """The profile of a run without steps: 0 at every epsilon."""
+    """Return the profile of a run without steps: 0 at every epsilon."""
     return Profile(grid=grid, values=np.zeros(grid.count + 1))
 
 
 def compose_adaptively(
     steps: Sequence[tuple[Family, int]], *, grid: Grid, after: Profile | None = None, slack: float = 0.0
 ) -> Profile:
-    """An upper bound on the privacy profile of a run whose steps are chosen adaptively.
+    """Return an upper bound on the privacy profile of a run whose steps are chosen adaptively.
 
     Parameters
     ----------
     steps : sequence of (Family, int)
-        What the run does, first to last: `count` steps of a family, then those of the next one.
+        Families and numbers of steps, in the order of the run.
     grid : Grid
-        Where the profile is kept.
+        Points of the profile.
     after : Profile, optional
         The profile of what follows these steps, on the same grid.
     slack : float
-        Added to every value of a step, times 1 + y: what the families do not cover.
+        Probability that the families do not cover; it is added to every value of a step, times 1 + y.
 
     Returns
     -------
     Profile
-        delta at every point of the grid, never below the exact optimum over all adaptive strategies.
+        Never below the exact optimum over all adaptive strategies.
 
     Notes
     -----
-    Guarantee: every V_k is convex in y, so a chord between two points of the grid is an upper bound; right of the grid
+    Proof: every V_k is convex in y, so a chord between two points of the grid is an upper bound; right of the grid
     V_k falls; left of y = 1 the exchanged pairs give V(y) = 1 - y + y V(1/y). Rounding is charged upward.
 
     Examples
@@ -168,16 +170,15 @@ def compose_adaptively(
     >>> round(profile.delta(0.0), 6)  # two answers of randomized response at epsilon = ln 3
     0.5
     """
-    profile = start_profile(grid) if after is None else after
-    if profile.grid != grid:
+    if after is not None and after.grid != grid:
         raise InvalidInput("after must be a profile on the same grid.")
-    values = profile.values
-    for family, count in reversed(list(steps)):
+    values = (after or start_profile(grid)).values
+    for family, count in reversed(steps):
         count = whole("count", count, at_least=0)
         stencils = stencils_of(family, grid)
         work = _SECONDS * count * grid.count * stencils.near.size
-        most = slack * (1 + math.exp(grid.count * grid.step)) + _UNDERFLOW
-        values = _run.worth(work)(values, grid.step, count, *stencils.parts(), most)
+        added = slack * (1 + math.exp(grid.count * grid.step)) + _UNDERFLOW
+        values = _run.worth(work)(values, grid.step, count, *stencils.parts(), added)
     return Profile(grid=grid, values=np.where(values >= 0, values, np.inf))
 
 
@@ -202,7 +203,7 @@ class Stencils:
 
 
 def stencils_of(family: Family, grid: Grid) -> Stencils:
-    """The family, its exchanged pairs, and the common outcomes as the last row, as stencils on the grid."""
+    """Return the stencils of the family, its exchanged pairs, and the common outcomes as the last row."""
     p, q = family.p, family.q
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.log(q) - np.log(p)
@@ -222,25 +223,25 @@ def stencils_of(family: Family, grid: Grid) -> Stencils:
 
 
 def two_points(p: FloatArray, q: FloatArray, low: FloatArray, high: FloatArray, grid: Grid) -> Stencils:
-    """Stencils of outcomes with ln(q/p) in [low, high], as chords between points of the grid."""
-    h, cap = grid.step, _FURTHEST * grid.count
+    """Return stencils of outcomes with ln(q/p) in [low, high], as chords between points of the grid."""
+    h, cap = grid.step, _MAX_LENGTHS * grid.count
     # Every ratio falls by twice the charged error.
     p_up, q_down = p * (1 + RELATIVE_ERROR), q * (1 - RELATIVE_ERROR)
-    never = ~(p > 0)
+    impossible = ~(p > 0)
     with np.errstate(all="ignore"):
         near = np.floor((low - 2.1 * RELATIVE_ERROR) / h)
         far = np.maximum(np.ceil((high - 1.9 * RELATIVE_ERROR) / h), near + 1)
     # A ratio below the grid: V is at most 1. Above it: V falls, so all of p at the nearer point is an upper bound.
-    tiny, huge = ~never & ~(near >= -cap), ~never & (far > cap)
-    plain = ~(never | tiny | huge)
-    near = np.where(plain, near, np.where(huge, np.clip(near, -cap, cap), 0.0))
-    far = np.where(plain, far, near)
+    low_ratio, high_ratio = ~impossible & ~(near >= -cap), ~impossible & (far > cap)
+    regular = ~(impossible | low_ratio | high_ratio)
+    near = np.where(regular, near, np.where(high_ratio, np.clip(near, -cap, cap), 0.0))
+    far = np.where(regular, far, near)
     with np.errstate(all="ignore"):
         below, above = np.exp(near * h), np.exp(far * h)
-        share = np.where(plain, (q_down / p_up - below) / (above - below), 0.0)
+        share = np.where(regular, (q_down / p_up - below) / (above - below), 0.0)
     share = np.clip(np.where(np.isnan(share), 0.0, share), 0.0, 1.0) * (1 - 1e-12)
-    weight = np.where(never | tiny, 0.0, p_up)
-    constant = np.where(tiny, p_up, 0.0).sum(axis=1)
+    weight = np.where(impossible | low_ratio, 0.0, p_up)
+    constant = np.where(low_ratio, p_up, 0.0).sum(axis=1)
     reach = int(max(np.abs(near).max(), np.abs(far).max())) + 1
     near, far = near.astype(np.int64), far.astype(np.int64)
     return Stencils(near, far, weight * (1 - share), weight * share, constant, reach)
@@ -248,7 +249,7 @@ def two_points(p: FloatArray, q: FloatArray, low: FloatArray, high: FloatArray, 
 
 @compiled
 def left_of(h: float, size: int) -> FloatArray:
-    """1 - y and y at y = e^(-j h), shape (2, size)."""
+    """Return 1 - y and y at y = e^(-j h), shape (2, size)."""
     result = np.empty((2, size))
     for j in range(size):
         result[0, j], result[1, j] = -math.expm1(-j * h), math.exp(-j * h)
@@ -257,15 +258,16 @@ def left_of(h: float, size: int) -> FloatArray:
 
 @compiled
 def extend(values: FloatArray, exchanged: FloatArray, left: FloatArray, wide: FloatArray) -> None:
-    """The profile at j = -(count + reach) .. count + reach; on the left by that of the exchanged laws, V(y) = 1 - y +
-    y W(1/y), and on the right its last value. left: `left_of` with count + reach + 1 points.
+    """Write the profile at j = -(count + reach) .. count + reach to `wide`: V(y) = 1 - y + y W(1/y) left of 0.
+
+    W is of the exchanged laws. left: `left_of` with count + reach + 1 points.
     """
     count = len(values) - 1
     middle = left.shape[1] - 1
     for j in range(middle + 1):
-        at = min(j, count)
-        wide[middle - j] = (left[0, j] + left[1, j] * exchanged[at]) * (1 + 1e-14)
-        wide[middle + j] = values[at]
+        position = min(j, count)
+        wide[middle - j] = (left[0, j] + left[1, j] * exchanged[position]) * (1 + 1e-14)
+        wide[middle + j] = values[position]
 
 
 @compiled
