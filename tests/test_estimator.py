@@ -215,6 +215,11 @@ def test_what_cannot_be_is_refused_in_a_sentence(options, sentence):
         model.fit(X[PRIVATE], y[PRIVATE], X_public=X[PUBLIC])
 
 
+def test_a_wrong_list_of_classes_is_refused_before_rows_are_compared():
+    with pytest.raises(InvalidInput, match=r"^In 600 of 600 rows \(1 in \d+ of them, 0 in \d+ of them"):
+        ostrakon.PATEClassifier(classes=[7, 8]).fit(X[PRIVATE], Y[PRIVATE], X_public=X[PRIVATE])
+
+
 def test_without_public_rows_it_says_so():
     with pytest.raises(InvalidInput, match=r"X_public must be given: .* private rows cannot stand in for them"):
         ostrakon.PATEClassifier(classes="from-private").fit(X, Y)

@@ -238,14 +238,14 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         several = labels.ndim == 2
         if several:
             self._require_labels(given, labels, X_public)
+            classes, numbers = np.asarray(self.classes), require_indicators(labels, self.classes)
+        else:
+            classes, numbers = self._class_numbers(*np.unique(labels, return_inverse=True))
         given, own = self._public_part(given, X_public)
         levels = self._levels(consent, len(labels), X_public, several=several)
         if several:
-            self.classes_, numbers = np.asarray(self.classes), require_indicators(labels, self.classes)
             own |= {"read_by": Labels(names=tuple(str(name) for name in self.classes))}
-        else:
-            present, numbers = np.unique(labels, return_inverse=True)
-            self.classes_, numbers = self._class_numbers(present, numbers)
+        self.classes_ = classes
         rows = Rows(
             X=given,
             y=numbers.astype(np.int64),
@@ -256,7 +256,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         )
         task = Task(
             private=rows,
-            classes=tuple(self.classes_),
+            classes=tuple(classes),
             classes_from=CLASSES_FROM["private"] if self._from_private else "given by the caller",
             names=getattr(self, "feature_names_in_", None),
             consent=None if levels is None else Consent(epsilons=self.consent),

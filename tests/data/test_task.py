@@ -246,6 +246,16 @@ def test_a_class_the_public_table_does_not_know_is_refused(tables, tmp_path) -> 
     refused("labels that are not empty", private, public, target="sick", by="user", classes=["no", "yes", ""])
 
 
+def test_a_wrong_list_of_classes_is_refused_before_rows_are_compared(tables, monkeypatch) -> None:
+    private, public, _ = tables
+    monkeypatch.setattr("ostrakon.data.task.refuse_changed_rows", lambda *rows: pytest.fail("rows were compared"))
+    refused(
+        r"^In 60 of 60 rows \('no' in 40 of them, 'yes' in 20 of them\), the label",
+        *(private, public),
+        **{"target": "sick", "by": "user", "classes": ["x", "z"]},
+    )
+
+
 def test_the_private_table_given_as_public_is_refused(tables, tmp_path) -> None:
     private, public, _ = tables
     refused("is the private one", private, private, target="sick")

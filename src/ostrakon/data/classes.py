@@ -23,6 +23,7 @@ SEPARATOR = ";"
 """Between several labels in one cell, and between their names in `--classes a;b;c`."""
 OFTEN = 10
 """Private rows that a label needs before an error message may suggest it as a class."""
+_SHOWN = 3
 MANY_NUMBERS, MOST_FRACTIONS, MOST_NUMBERS = 50, 10, 200
 """Above these numbers of numeric classes, the target may be a quantity, and is one (with fractions, and without).
 Fewer numbers may have gaps or all be whole."""
@@ -75,17 +76,17 @@ def label_indices(
 def foreign_labels(
     counts: Mapping[Any, int], rows: int, wrong: str, *, having: int | None = None, noun: str = "label"
 ) -> str:
-    """The sentence that refuses labels nobody listed; it shows the most frequent one if `OFTEN` rows have it.
+    """The sentence that refuses labels nobody listed; it shows the three most frequent ones that `OFTEN` rows have.
 
     counts: how many rows have each of them. rows: the number of all rows. wrong: the predicate. having: how many rows
     have any of them; None: the sum of `counts`. noun: what they are.
 
-    >>> foreign_labels({"rare": 3, "odd": 12}, 100, "is not among the classes a, b")
-    "In 15 of 100 rows ('odd' in 12 of them), the label is not among the classes a, b."
+    >>> foreign_labels({"rare": 3, "odd": 12, "c": 20}, 100, "is not among the classes a, b")
+    "In 35 of 100 rows ('c' in 20 of them, 'odd' in 12 of them), the label is not among the classes a, b."
     """
-    label = max(counts, key=lambda label: (counts[label], str(label)))
-    shown_label = f" ({label!r} in {counts[label]} of them)" if counts[label] >= OFTEN else ""
-    return f"In {sum(counts.values()) if having is None else having} of {rows} rows{shown_label}, the {noun} {wrong}."
+    often = sorted(_often(counts), key=lambda label: (-counts[label], str(label)))[:_SHOWN]
+    labels = f" ({', '.join(f'{label!r} in {counts[label]} of them' for label in often)})" if often else ""
+    return f"In {sum(counts.values()) if having is None else having} of {rows} rows{labels}, the {noun} {wrong}."
 
 
 def _indices(classes: Sequence[str]) -> dict[str, int]:

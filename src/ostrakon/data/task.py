@@ -214,12 +214,12 @@ def open_task(
     _enough_rows(shown)
     seen = shown.read(features)
     columns = Columns.of(seen, text=text)
+    known = shown if protect == "records" else None
+    all_labels, origin = _classes(hidden, known, target_name, classes, alone=alone, read_by=read_by)
     compared = protect == "records" and not allow_shared_rows
     with _no_changed_rows(hidden, columns, seen) if compared else nullcontext():
         for some in compared_columns(seen) if compared else ():
             refuse_shared_rows(hidden.counted(some), shown.marks(some))
-        known = shown if protect == "records" else None
-        all_labels, origin = _classes(hidden, known, target_name, classes, alone=alone, read_by=read_by)
         _no_line_breaks(hidden, columns, seen)
         for what, table in {"private": hidden if protect == "records" else None, "test": tested}.items():
             if table is not None:

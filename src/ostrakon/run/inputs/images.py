@@ -77,13 +77,13 @@ def task_from_images(
     for other, what in ((shown, "public"), (tested, "test")):
         if other is not None and other is not hidden:
             _require_fits(hidden, other, what)
-    if public is not None and not allow_shared_rows:
-        refuse_shared(image_digests(hidden.X), image_digests(shown.X))
-        refuse_changed_rows(hidden.X, shown.X)
     public_labels = None if shown is hidden else shown.labels
     where = f"the public images {shown.path}"
     target_name = target if target is not None or hidden.path.is_dir() else "y"
     target_reader = ReadTarget.of(labels, public_labels, classes, read_by=read_by, target=target_name, where=where)
+    if public is not None and not allow_shared_rows:
+        refuse_shared(image_digests(hidden.X), image_digests(shown.X))
+        refuse_changed_rows(hidden.X, shown.X)
     X_test, y_test = None, None
     if tested is not None:
         X_test = rows_of(tested)

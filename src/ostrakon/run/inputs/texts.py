@@ -82,11 +82,11 @@ def task_from_texts(
             require_apart(hidden.path, texts.path)
             if sorted(_digests(texts)) == sorted(_digests(hidden)):
                 raise InvalidInput(f"The {what} texts {texts.path} are the private ones, which must not leave.")
-    if public is not None and not allow_shared_rows:
-        refuse_shared(_digests(hidden), _digests(shown))
     public_labels = None if shown is hidden else shown.labels
     where, labels = f"the public texts {shown.path}", _labels(hidden, "private", read_by)
     target_reader = ReadTarget.of(labels, public_labels, classes, read_by=read_by, target=target, where=where)
+    if public is not None and not allow_shared_rows:
+        refuse_shared(_digests(hidden), _digests(shown))
     X_public = public_frame_of(shown)
     X_test, y_test = None, None
     if tested is not None:
