@@ -252,7 +252,9 @@ def test_a_wrong_list_of_classes_is_refused_before_rows_are_compared(tables, mon
     refused(
         r"^In 60 of 60 rows \('no' in 40 of them, 'yes' in 20 of them\), the label",
         *(private, public),
-        **{"target": "sick", "by": "user", "classes": ["x", "z"]},
+        target="sick",
+        by="user",
+        classes=["x", "z"],
     )
 
 
