@@ -42,10 +42,7 @@ _MOST_WORK = 2e9
 """The most outcomes times grid points times queries for a plan, about a second of one core."""
 
 _COVER = 7000
-"""Outcomes of the pairs that cover all labels of three classes and more."""
-
-_CELLS = 96
-"""Cells of the cover of labels, by standard deviation of their noise."""
+"""Work of one step at a point of the grid for labels of three classes and more, in outcomes."""
 
 _MOST_MARGINS = 1000
 """The most margins between two classes that are computed one by one."""
@@ -278,7 +275,7 @@ def _label_steps(
     if law.threshold_test is None:
         # Without a check the top count is of no consequence.
         law = dataclasses.replace(law, teachers=1)
-    yield _gaussian_labels(law, queries, teachers, abstentions=abstentions, cells=_CELLS * min(effort, 2) ** 2)
+    yield _gaussian_labels(law, queries, teachers, abstentions=abstentions, close=effort >= _CLOSE)
 
 
 def _bisection_steps(
@@ -299,9 +296,9 @@ def _bisection_steps(
     )
 
 
-def _gaussian_labels(law: AnswerLaw, queries: int, teachers: int | None, *, abstentions: bool, cells: int) -> Steps:
+def _gaussian_labels(law: AnswerLaw, queries: int, teachers: int | None, *, abstentions: bool, close: bool) -> Steps:
     def compose(grid: Grid, after: Profile | None) -> Profile | None:
-        cover = three_outcomes(law.form.scale, teachers, abstentions=abstentions, cells=cells)
+        cover = three_outcomes(law.form.scale, teachers, abstentions=abstentions, close=close)
         return compose_labels(law, cover, queries=queries, grid=grid, after=after)
 
     return Steps(queries=queries, outcomes=_COVER, compose=compose)

@@ -20,10 +20,16 @@ from ostrakon.mechanisms.base import FloatArray
 from ostrakon.numerics.compiled import compiled
 from ostrakon.votes import IntArray
 
-_ETA: FloatArray = np.concatenate(
-    [[-9, -5, -4, -3.25, -2.75, -2.25, -2, -1.75, -1.5, -1.3, -1.1, -0.9, -0.75, -0.6, -0.4, -0.2, 0, 0.2],
-     [0.4, 0.6, 0.8, 1.0, 1.3, 1.6, 2, 2.5, 3.0, 4, 5, 6, 7.5, 9]]
-)  # fmt: skip
+_FROM_MINUS_ONE = [-1.3, -1.1, -0.9, -0.75, -0.6, -0.4, -0.2, 0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.3, 1.6, 2, 2.5, 3.5, 5, 9]
+_ETA: dict[bool, FloatArray] = {
+    False: np.array([-9, -3.5, -2.5, -2, -1.6, *_FROM_MINUS_ONE]),
+    True: np.array([-9, -5, -4, -3.25, -2.75, -2.25, -2, -1.75, -1.5, *_FROM_MINUS_ONE]),
+}
+"""The etas of the cover, and of the close one."""
+
+_CELLS = {False: 96, True: 384}
+"""Cells of eta by standard deviation of the noise, in the cover and in the close one."""
+
 _LEVELS: FloatArray = np.array([[1.5, 3.0, 3.0], [5.0, 9.0, 15.0]])
 _SHARES: FloatArray = np.array([[0.8, 0.2, 0.0], [0.8, 0.16, 0.04]])
 """Two kinds of randomized responses, of epsilon _LEVELS / sigma, and the share of each level; the second kind is for
@@ -74,31 +80,33 @@ def margins(sigma: float, most: int) -> IntArray:
 
 
 @functools.lru_cache(maxsize=4)
-def three_outcomes(sigma: float, teachers: int | None, *, abstentions: bool = False, cells: int = 96) -> ThreeOutcomes:
+def three_outcomes(
+    sigma: float, teachers: int | None, *, abstentions: bool = False, close: bool = False
+) -> ThreeOutcomes:  # fmt: skip
     """A cover of all labels of at most `teachers` votes on three or more classes with Gaussian noise `sigma`.
 
-    teachers: None: any number. abstentions: whether a vote may also come from or go to no class. cells: of
-    eta, by standard deviation; more give a closer cover. Then class i alone
-    loses a vote, and with the largest other count revealed, of j too, the label is "i" or "other": a margin beyond all
-    others.
+    teachers: None: any number. abstentions: whether a vote may also come from or go to no class: then
+    class i alone loses a vote, and with the largest other count revealed, of j too, the label is "i" or "other", a
+    margin beyond all others. close: a closer cover, four times slower.
 
     Guarantee: for every convex V with V(y) + y nondecreasing and every pair of the family, the sum of P(o) V(y
     Q(o)/P(o)) is at most the largest value of the cover's pairs plus 1e-13 (1 + y). A pair's value is 1 minus its
     shares, times its own value, plus its shares times those of the common outcomes. Source: docs/adaptive.md.
     """
     most, beyond = widest(sigma, teachers), math.ceil(_FARTHEST * sigma)
-    kept, edges = margins(sigma, most), _edges(cells)
+    kept, eta = margins(sigma, most), _ETA[close]
+    edges = _edges(eta, _CELLS[close])
     every = np.arange(1, most + 1)
     if abstentions and beyond > most:
         kept, every = np.append(kept, beyond), np.append(every, beyond)
     m = 1 / sigma
     common_p, common_q = _common(m)
     kinks = _kinks(m)
-    column = np.clip(np.searchsorted(_ETA, (edges[:-1] + edges[1:]) / 2) - 1, 0, len(_ETA) - 2)
-    places, points, mass = np.searchsorted(edges, _ETA), *_points(edges)
-    p, q, share = _cover(every, kept, _ETA, edges, column, places, points, mass, m, kinks, common_p, common_q)
-    shape = (len(kept), len(_ETA))
-    reach = np.append(_ETA[1:], np.inf)
+    column = np.clip(np.searchsorted(eta, (edges[:-1] + edges[1:]) / 2) - 1, 0, len(eta) - 2)
+    places, points, mass = np.searchsorted(edges, eta), *_points(edges)
+    p, q, share = _cover(every, kept, eta, edges, column, places, points, mass, m, kinks, common_p, common_q)
+    shape = (len(kept), len(eta))
+    reach = np.append(eta[1:], np.inf)
     d, reach = np.broadcast_to(kept[:, None], shape).ravel(), np.broadcast_to(reach[None], shape).ravel()
     return ThreeOutcomes(p.reshape(-1, 3), q.reshape(-1, 3), share.reshape(-1, 2), d, reach, common_p, common_q)
 
@@ -147,12 +155,12 @@ def _kinks(m: float) -> FloatArray:
     return np.exp(np.concatenate([-_LEVELS.ravel() * m, _LEVELS.ravel() * m]))
 
 
-def _edges(cells: int) -> FloatArray:
+def _edges(eta: FloatArray, cells: int) -> FloatArray:
     parts: list[FloatArray] = []
-    for a, b in itertools.pairwise(_ETA.tolist()):
-        dense = cells if a >= -3.25 and b <= 3 else cells / 4
+    for a, b in itertools.pairwise(eta.tolist()):
+        dense = cells if a >= -3.25 and b <= 3.5 else cells / 4
         parts.append(np.linspace(a, b, max(8, math.ceil((b - a) * dense)) + 1)[:-1])
-    return np.concatenate([*parts, _ETA[-1:]])
+    return np.concatenate([*parts, eta[-1:]])
 
 
 def _points(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
