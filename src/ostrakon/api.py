@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ostrakon.data.classes import require_order_given
+from ostrakon.data.files import require_writable
 from ostrakon.data.object_store import object_path
 from ostrakon.data.understood import Understood
 from ostrakon.estimators.choices import require_choices
@@ -17,7 +18,7 @@ from ostrakon.options.options import ACCURACY, AUTO, ORDERED, Options
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.earlier import read_release
 from ostrakon.report.manifest import is_finished
-from ostrakon.report.release import publish, refuse_other_report, save_refitted
+from ostrakon.report.release import publish, refuse_other_report, require_refit_folder, save_refitted
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.pipeline import Outcome, run
@@ -116,6 +117,7 @@ def train(
         raise InvalidInput("store-options are for a store: give --store, too.")
     stored_at = None if store is None else object_path(store, store_options)
     asked = {name: every[name] for name in given if name in every}
+    require_writable("out", out)
     RunFolder(out).refuse_other_run(asked, {}, begun=True)
     refuse_other_report(RunFolder(out), details)
     repeated = is_finished(RunFolder(out).release, again=True)
@@ -198,7 +200,8 @@ def refit(
     """
     settings, earlier = Options.of({"student": student, "objective": objective}), Path(release)
     content = read_release(earlier)
+    require_refit_folder(Path(out), earlier)
     finished = refit_student(
         content, public, student=student, objective=settings.objective, representation=representation, test=test
     )
-    return Refitted(finished=finished, release=save_refitted(finished, out, content.recipe, earlier=earlier))
+    return Refitted(finished=finished, release=save_refitted(finished, out, content.recipe))

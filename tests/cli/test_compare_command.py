@@ -53,7 +53,9 @@ def test_json(files):
         (("--epsilon", "-1"), "epsilon"),
         (("--labels", "nosuch.npy"), "--labels"),
         (("--queries", "21"), "--queries"),
-        (("--picture", "/nosuch/folder/x.png"), "--picture"),
+        (("--picture", "/nosuch/folder/x.png"), "picture must be a file (.png, .svg, .pdf) in a folder that can be"),
+        (("--picture", "x.jpeg"), "picture must be a file (.png, .svg, .pdf)"),
+        (("more.npy",), "'more.npy' must come after an option; a value with spaces needs quotes."),
     ],
 )
 def test_bad_input_is_named(files, words, named):

@@ -152,6 +152,7 @@ def test_without_labels_classes_are_asked_for_and_worlds_are_simulated(planned):
     [
         ((0.5,), "--epsilons must be given as --epsilons, got 0.5 on its own."),
         (("--epsilons", -1), "--epsilons must be"),
+        (("--out", "/dev/null/x"), "--out must be a folder that can be written, got /dev/null/x."),
         (("--epsilons", 1, "2;4"), "--epsilons must be numbers, as --epsilons 0.5 1 2, got '1 2;4'."),
         (("--epsilons", 1, "--accuracy", 83), "--accuracy must"),
         (("--epsilons", 1, "--rehearse", "some"), "--rehearse must be one of per-record, all, none, got 'some'."),

@@ -164,6 +164,7 @@ def test_every_mechanism_runs_by_name(command, tmp_path, mechanism):
         (["--query-strategy", "clever"], {}, "--query-strategy must be one of"),
         (["--classes", "yes"], {}, "at least 2 different labels"),
         (["--classes", "yes,maybe"], {}, "('no' in 296 of them), the label of the private target"),
+        (["a.csv"], {}, "'a.csv' must come after an option, such as --private a.csv; a value"),
         (["--config", "nothing.toml"], {}, "--config must be a readable TOML file"),
     ],
 )

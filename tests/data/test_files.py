@@ -11,7 +11,7 @@ import textwrap
 
 import pytest
 
-from ostrakon.data.files import CannotWrite, private_folder, sweep, write_atomically
+from ostrakon.data.files import CannotWrite, private_folder, require_writable, sweep, write_atomically
 from ostrakon.validation import InvalidInput
 
 
@@ -26,6 +26,24 @@ def test_written_files_are_private_and_complete(tmp_path) -> None:
         0o600,
         0o644,
     ]
+
+
+def test_what_cannot_be_written_is_refused_and_nothing_is_made(tmp_path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder.png").mkdir()
+    for wrong, endings in (
+        ("file", ()),
+        ("file/new", ()),
+        ("new/x.png", (".png",)),
+        ("file/x.png", (".png",)),
+        ("folder.png", (".png",)),
+        ("x.gif", (".png", ".pdf")),
+    ):
+        with pytest.raises(InvalidInput, match=r"^out must be a .*folder that can be written, got .*\."):
+            require_writable("out", tmp_path / wrong, endings=endings)
+    require_writable("out", tmp_path / "new" / "folder")
+    require_writable("out", tmp_path / "x.PNG", endings=(".png",))
+    assert sorted(os.listdir(tmp_path)) == ["file", "folder.png"]
 
 
 def test_a_folder_that_is_there_keeps_its_mode(tmp_path) -> None:

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import re
+import shlex
 import sys
 import threading
 import warnings
@@ -61,7 +62,7 @@ class _Commands(TyperGroup):
 
 
 class OnceCommand(TyperCommand):
-    """A command that refuses an option given twice, of which only the last would count, and names wrong numbers."""
+    """A command that refuses an option given twice, of which only the last would count, and names wrong arguments."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The arguments besides options."""
@@ -70,8 +71,9 @@ class OnceCommand(TyperCommand):
             if one in seen and one.param_type_name == "option" and not one.multiple:
                 raise InvalidInput(f"{one.opts[0]} must be given once, got it twice.")
             seen.add(one)
+        ctx.allow_extra_args = True
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)
         except typer.BadParameter as error:
             # Pydantic's message names neither the value nor what is allowed.
             cause: Any = error.__cause__
@@ -80,6 +82,12 @@ class OnceCommand(TyperCommand):
             if error.param is None or kind is None:
                 raise
             raise InvalidInput(f"{error.param.opts[0]} must be {kind}, got {wrong['input']!r}.") from None
+        if rest:
+            options = [one for one in self.params if not getattr(one, "is_flag", True)]
+            files = [one.opts[0] for one in options if one.name in ("private", "public")]
+            such = f", such as {files[0]} {shlex.quote(rest[0])}" if files else ""
+            raise InvalidInput(f"{rest[0]!r} must come after an option{such}; a value with spaces needs quotes.")
+        return rest
 
 
 class Commands(typer.Typer):

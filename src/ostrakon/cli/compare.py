@@ -16,6 +16,7 @@ from rich.table import Table
 from ostrakon.cli.account import first_queries, read_votes
 from ostrakon.cli.app import app, console, print_json
 from ostrakon.cli.options import votes_file, with_options
+from ostrakon.data.files import require_writable
 from ostrakon.data.votes_file import class_names
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, PublicVotes
@@ -57,6 +58,8 @@ def compare(
 
     if at not in AT:
         raise InvalidInput(f"--at must be one of {', '.join(AT)}, got {at!r}.")
+    if picture is not None:
+        require_writable("picture", picture, endings=(".png", ".svg", ".pdf"))
     votes_read = read_votes(votes, **shape)
     loaded = first_queries(votes_read, queries)
     if public:

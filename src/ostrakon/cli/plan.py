@@ -11,6 +11,7 @@ from ostrakon.cli.app import app, begin, console, print_json
 from ostrakon.cli.options import mechanism_parameters, options_of, with_options
 from ostrakon.cli.train import say
 from ostrakon.data.classes import labels_in
+from ostrakon.data.files import require_writable
 from ostrakon.data.labels import labels_of_rows
 from ostrakon.data.quantity import Quantity
 from ostrakon.data.target import other_target
@@ -76,6 +77,8 @@ def plan(
         raise InvalidInput(f"epsilons must be given as --epsilons, got {more[0]} on its own.")
     asked = _numbers([*(epsilons or ()), *(more or ())])
     settled = Options.of({name: value for name, value in {**options, **parameters}.items() if value is not None})
+    if out is not None:
+        require_writable("out", out)
     begin("Reading the public rows")
     from ostrakon.features.text import reads_text
     from ostrakon.forecast.outlook import EPSILONS, outlook

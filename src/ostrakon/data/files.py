@@ -83,6 +83,21 @@ def write_atomically(
         raise
 
 
+def require_writable(name: str, path: str | os.PathLike[str], *, endings: tuple[str, ...] = ()) -> None:
+    """Refuse a folder, or with endings a file, that cannot be written, before anything is computed. Nothing is made.
+
+    name: of the argument. endings: those that the name of the file may have; its folder must exist.
+    Errors: `InvalidInput`.
+    """
+    target = Path(path).absolute()
+    ancestors = target.parents[:1] if endings else (target, *target.parents)
+    nearest = next((folder for folder in ancestors if os.path.lexists(folder)), target)
+    taken = endings and (target.is_dir() or target.suffix.lower() not in endings)
+    if taken or not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        kind = f"file ({', '.join(endings)}) in a folder" if endings else "folder"
+        raise InvalidInput(f"{name} must be a {kind} that can be written, got {path}.")
+
+
 def read_toml(name: str, path: str | os.PathLike[str]) -> dict[str, Any]:
     """The content of a TOML file that a user wrote, with or without a byte order mark. name: of the argument.
 

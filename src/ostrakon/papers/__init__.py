@@ -6,6 +6,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from ostrakon.data.files import require_writable
 from ostrakon.papers import (
     exponential_2024,
     near_zero_cost,
@@ -61,6 +62,8 @@ def reproduce(
     """
     if paper not in PAPERS:
         raise InvalidInput(f"paper must be one of {', '.join(PAPERS)}, got {paper!r}.")
+    if out is not None:
+        require_writable("out", out)
     from ostrakon.papers import own_figures  # teachers and students load learners, which take time
 
     own = own_figures.tables(

@@ -8,11 +8,11 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ostrakon.data.files import writing
 from ostrakon.forecast.interval import ACCURACY, CONFIDENCE
 from ostrakon.forecast.offers import neighbours
 from ostrakon.forecast.outlook import Outlook
 from ostrakon.report.forecast_table import odds_in_words
-from ostrakon.validation import InvalidInput
 
 ATTACKER = "attacker.png"
 _COLOURS = ("#1b7f5c", "#1b3a5c", "#d98e04", "#7a5195", "#8b929c")
@@ -21,18 +21,16 @@ _COLOURS = ("#1b7f5c", "#1b3a5c", "#d98e04", "#7a5195", "#8b929c")
 def save_pictures(outlook: Outlook, folder: str | os.PathLike[str]) -> list[Path]:
     """Write `accuracy.png` (`R2.png`, `macro_F1.png`) where there is a forecast, `attacker.png` where odds are known.
 
-    Errors: `InvalidInput` where it cannot be written.
+    Errors: `CannotWrite`.
     """
     target = Path(folder)
     drawn: list[Path] = []
-    try:
+    with writing(target):
         target.mkdir(parents=True, exist_ok=True)
         if outlook.rehearsal is not None and outlook.rehearsal.forecasts:
             drawn.append(_saved(_accuracy, outlook, target / f"{outlook.measures[0].replace(' ', '_')}.png"))
         if any(offer.odds is not None for offer in outlook.offers):
             drawn.append(_saved(_attacker, outlook, target / ATTACKER))
-    except OSError as error:
-        raise InvalidInput(f"--out must be a folder that can be written, got {target}: {error.strerror}.") from None
     return drawn
 
 

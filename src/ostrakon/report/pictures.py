@@ -65,7 +65,7 @@ def _burn_down(axes: Axes, account: History) -> None:
 def save_picture(comparison: Comparison, path: Path) -> None:
     """Write the comparison as an image: right, wrong and refused queries beside the epsilons, one line per mechanism.
 
-    The format is that of the file's ending (.png, .svg, .pdf). Errors: `InvalidInput` where it cannot be written.
+    The format is that of the file's ending (.png, .svg, .pdf). Errors: `CannotWrite`.
     """
     rows = comparison.rows[::-1]
     names = [row.name + ("" if row.mechanism.releasable else " (not private)") for row in rows]
@@ -100,9 +100,5 @@ def save_picture(comparison: Comparison, path: Path) -> None:
     cost.set_xlabel(f"epsilon at delta {comparison.delta:g}")
     cost.grid(axis="x", alpha=0.3)
     cost.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False, fontsize=9)
-    try:
+    with writing(path):
         figure.savefig(path, dpi=150)
-    except (OSError, ValueError) as error:
-        raise InvalidInput(
-            f"--picture must be a file that can be written (.png, .svg, .pdf), got {path}: {error}."
-        ) from None

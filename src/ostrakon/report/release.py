@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ostrakon.accounting.estimates import Agreement, Recall
-from ostrakon.data.files import csv_text, sync_folder, write_atomically, writing
+from ostrakon.data.files import csv_text, require_writable, sync_folder, write_atomically, writing
 from ostrakon.data.quantity import Quantity
 from ostrakon.export.released import ReleasedQuantity, ReleasedStudent
 from ostrakon.export.student_files import export_student
@@ -72,20 +72,22 @@ def save_release(
     return _write_whole(target, finished, details, date=date)
 
 
-def save_refitted(
-    finished: FinishedRun, folder: str | os.PathLike[str], recipe: Mapping[str, Any], *, earlier: Path
-) -> Path:
-    """Write the release of a refit to `folder`, new or empty and not within the `earlier` one. Errors: as `publish`.
-
-    recipe: of the earlier release, for what its operator said.
-    """
-    target = Path(folder)
+def require_refit_folder(target: Path, earlier: Path) -> None:
+    """Refuse a folder that is within the `earlier` release, not empty, or cannot be written. Errors: `InvalidInput`."""
     if earlier.resolve() in (target.resolve(), *target.resolve().parents):
         raise InvalidInput(f"out must be a folder outside of the release {earlier}, got {target}.")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InvalidInput(f"out must be new or empty, got {target}.")
+    require_writable("out", target)
+
+
+def save_refitted(finished: FinishedRun, folder: str | os.PathLike[str], recipe: Mapping[str, Any]) -> Path:
+    """Write the release of a refit to `folder` (`require_refit_folder`). Errors: as `publish`.
+
+    recipe: of the earlier release, for what its operator said.
+    """
     details = ReportDetails(**recipe["report"])
-    return _write_whole(target, finished, details, date=recipe["date"], ledger=bool(recipe["ledger"]))
+    return _write_whole(Path(folder), finished, details, date=recipe["date"], ledger=bool(recipe["ledger"]))
 
 
 def _write_whole(
