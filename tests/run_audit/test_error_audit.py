@@ -9,7 +9,7 @@ from ostrakon.options.options import Options
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, target_fields
 from ostrakon.run_audit.audit_run import audit_run
-from ostrakon.run_audit.repeated import COUNTS, OF_ERRORS, SUMS
+from ostrakon.run_audit.repeated import COUNTS, ERROR_COUNTS, SUMS
 from ostrakon.votes import STEPS
 
 OPTIONS = Options(epsilon=4.0, queries=20, delta=1e-5, jobs=1, parameters={"errors": 0.3, "moments": 0.4})
@@ -49,9 +49,9 @@ def test_a_sound_run_is_not_refuted_and_its_counts_of_errors_are_attacked_too(tm
     found = audited(tmp_path)
     assert found.contradiction is None
     assert not found.refuted
-    assert found.certified.keys() == {COUNTS, SUMS, OF_ERRORS}
+    assert found.certified.keys() == {COUNTS, SUMS, ERROR_COUNTS}
     # A canary in each of 2,000 repetitions attains most of the 30% of mu squared that the counts of errors cost.
-    assert 0.2 < found.certified[OF_ERRORS] < found.claimed
+    assert 0.2 < found.certified[ERROR_COUNTS] < found.claimed
 
 
 @pytest.mark.slow
@@ -61,7 +61,7 @@ def test_a_run_whose_counts_of_errors_lack_noise_is_refuted(tmp_path, monkeypatc
     found = audited(tmp_path)
     assert found.refuted
     assert "noisy counts of errors" in found.contradiction
-    assert (found.certified[OF_ERRORS] > found.claimed) == repeated_too
+    assert (found.certified[ERROR_COUNTS] > found.claimed) == repeated_too
 
 
 @pytest.mark.slow
@@ -80,4 +80,4 @@ def test_a_price_that_is_too_small_is_certified_above_the_claim(tmp_path, monkey
     said = errors.error_steps
     monkeypatch.setattr(errors, "error_steps", lambda *given, **more: 6 * said(*given, **more))
     found = audited(tmp_path)
-    assert found.certified[OF_ERRORS] > found.claimed
+    assert found.certified[ERROR_COUNTS] > found.claimed

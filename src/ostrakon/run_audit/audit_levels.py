@@ -1,4 +1,4 @@
-"""The audit by level of consent: one record of every level is changed, and the release must keep its own epsilon."""
+"""The audit by level of consent: one record of each level is replaced, and the epsilon of its level must hold."""
 
 import math
 from collections.abc import Callable
@@ -22,12 +22,12 @@ from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.validation import InvalidInput, fraction, whole
 from ostrakon.votes import STEPS, BoundedVotes
 
-_ROWS, _NUMERICAL = 64, 1e-9
+_MAX_ROWS, _TOLERANCE = 64, 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
 class LevelAudit:
-    """What an audit found for one level of consent.
+    """The result of an audit for one level of consent.
 
     Parameters
     ----------
@@ -35,9 +35,9 @@ class LevelAudit:
     claimed, delta : float
         The epsilon of the level at delta.
     distance : float
-        The epsilon that follows from how far the sums move when a record is replaced, the noise being as stated.
+        The epsilon of the effect of one replaced record on the votes and sums, with the stated noise.
     lower_bound : float
-        An epsilon that samples of the noisy sums certify.
+        A lower bound on epsilon from samples of the noisy votes and sums.
     """
 
     level: str
@@ -49,11 +49,11 @@ class LevelAudit:
     @property
     def refuted(self) -> bool:
         """Whether the claim is refuted."""
-        return max(self.distance, self.lower_bound) > self.claimed * (1 + _NUMERICAL)
+        return max(self.distance, self.lower_bound) > self.claimed * (1 + _TOLERANCE)
 
 
-def audit_levels_of_run(task: Task, options: Options, plan: Plan, **how: Any) -> tuple[LevelAudit, ...]:
-    """Attack every level of consent of a run that `plan` settles, at its public rows and its queries.
+def audit_levels_of_run(task: Task, options: Options, plan: Plan, **settings: Any) -> tuple[LevelAudit, ...]:
+    """Attack every level of consent of the run that `plan` describes, at its public rows and queries.
 
     Parameters
     ----------
@@ -62,18 +62,13 @@ def audit_levels_of_run(task: Task, options: Options, plan: Plan, **how: Any) ->
     plan : Plan
         With levels of consent.
     **how
-        As of `audit_levels`.
-
-    Raises
-    ------
-    InvalidInput
-        As of `audit_levels`.
+        Keyword arguments of `audit_levels`, which also states what is refused.
     """
     view = view_of(task.X_public, options.representation, seed=options.seed)
     queries = queries_of(view, plan.queries, strategy=options.query_strategy, seed=options.seed)
     moments = moment_map(plan, view, queries)
     assert moments is None or isinstance(moments, MomentMap)
-    return audit_levels(plan, view.public, queries, moments=moments, **how)
+    return audit_levels(plan, view.public, queries, moments=moments, **settings)
 
 
 def audit_levels(
@@ -89,9 +84,8 @@ def audit_levels(
 ) -> tuple[LevelAudit, ...]:
     """Attack every level of consent at its own epsilon.
 
-    For each level, one record at a public row is replaced by another one of the same level: of another class at the
-    same row, or at another row. Of all pairs that are tried, the one that moves the votes and the sums of features
-    most is attacked.
+    For each level, one record at a public row is replaced by a record of the same level with another class or another
+    row. The pair that changes the votes and the sums of features most is attacked.
 
     Parameters
     ----------
@@ -100,17 +94,17 @@ def audit_levels(
     public : array of shape (rows, features)
         Features of the public rows.
     queries : array of int, shape (queries,)
-        The rows that are asked about.
+        Positions of the queries in `public`.
     moments : MomentMap or None
         The sums of features (`ostrakon.run.stages.votes.moment_map`).
     rng : numpy.random.Generator
-        Of the noise.
+        Draws the noise.
     samples : int, default 20000
         Draws of the noise on each data set, at least 100.
     confidence : float, default 0.95
         In (0, 1); of each lower bound.
     collect : callable
-        What turns records into votes, as `collect_per_record`.
+        Turns records into votes, as `collect_per_record` does.
 
     Returns
     -------
@@ -124,7 +118,7 @@ def audit_levels(
 
     Notes
     -----
-    Guarantee: a level whose records are scaled as the plan says is refuted with probability at most 1 - confidence.
+    Guarantee: a level whose records are scaled by the plan's weight is refuted with probability at most 1 - confidence.
 
     References
     ----------
@@ -135,7 +129,7 @@ def audit_levels(
         raise InvalidInput("An audit by level needs a plan with levels of consent, got one without.")
     if plan.mechanism.relation == "take-out":
         raise InvalidInput("An audit by level replaces a record, and this plan's epsilon is for one removed.")
-    rows = np.asarray(public)[np.unique(np.linspace(0, len(public) - 1, _ROWS).astype(int))]
+    rows = np.asarray(public)[np.unique(np.linspace(0, len(public) - 1, _MAX_ROWS).astype(int))]
 
     def votes_of(row: int, label: int, level: int) -> BoundedVotes:
         block = (np.zeros(1, int), rows[row : row + 1], np.array([[label, level]]))
@@ -153,24 +147,24 @@ def audit_levels(
     for number, claim in enumerate(claims):
         first = votes_of(0, 0, number)
         others = [votes_of(row, label, number) for row in range(len(rows)) for label in range(min(plan.classes, 2))]
-        mus = [math.hypot(*(np.linalg.norm(part) for part in _moved(plan, first, other))) for other in others]
-        most = int(np.argmax(mus))
-        drawn: Any = {"delta": claim.delta, "samples": samples, "confidence": confidence, "rng": rng}
-        bound = _certified(plan, first, others[most], **drawn)
+        mus = [math.hypot(*(np.linalg.norm(part) for part in _differences(plan, first, other))) for other in others]
+        largest = int(np.argmax(mus))
+        values: Any = {"delta": claim.delta, "samples": samples, "confidence": confidence, "rng": rng}
+        bound = _certified_epsilon(plan, first, others[largest], **values)
         audits.append(
             LevelAudit(
                 level=claim.level,
                 claimed=claim.epsilon,
                 delta=claim.delta,
-                distance=gaussian_dp_epsilon(mus[most], claim.delta),
+                distance=gaussian_dp_epsilon(mus[largest], claim.delta),
                 lower_bound=bound,
             )
         )
     return tuple(audits)
 
 
-def _moved(plan: Plan, one: BoundedVotes, other: BoundedVotes) -> tuple[FloatArray, FloatArray]:
-    """How far the counts and the sums of features move, in standard deviations of their noise."""
+def _differences(plan: Plan, one: BoundedVotes, other: BoundedVotes) -> tuple[FloatArray, FloatArray]:
+    """Return the differences of the counts and of the sums of features, in standard deviations of their noise."""
     sums = np.zeros((1, plan.classes))
     if one.moments is not None and other.moments is not None and plan.mechanism.moment_noise is not None:
         sums = (one.moments.counts - other.moments.counts) / (STEPS * plan.mechanism.moment_noise)
@@ -178,7 +172,7 @@ def _moved(plan: Plan, one: BoundedVotes, other: BoundedVotes) -> tuple[FloatArr
     return (one.in_votes - other.in_votes) / plan.mechanism.vote_noise, sums
 
 
-def _certified(
+def _certified_epsilon(
     plan: Plan,
     one: BoundedVotes,
     other: BoundedVotes,
@@ -188,29 +182,29 @@ def _certified(
     confidence: float,
     rng: np.random.Generator,
 ) -> float:
-    """An epsilon that samples of the released tables certify: along the direction in which they move."""
+    """Return a lower bound on epsilon from samples of the released tables, projected on their difference."""
     rng = require_rng(rng)
-    along, sums = _moved(plan, one, other)
-    kept = np.flatnonzero(along.any(axis=1))
+    counts, sums = _differences(plan, one, other)
+    changed = np.flatnonzero(counts.any(axis=1))
 
     def scores(votes: BoundedVotes) -> FloatArray:
-        drawn = np.empty(samples)
-        some, noise = votes[kept], plan.mechanism
+        values = np.empty(samples)
+        rows, mechanism = votes[changed], plan.mechanism
         for run in range(samples):
-            score = float((noise.noisy_counts(some, rng) * along[kept]).sum()) / float(noise.vote_noise or 1)
-            if votes.moments is not None and noise.moment_noise is not None:
-                score += float((noise.noisy_moments(votes.moments, rng) * sums).sum()) / noise.moment_noise
-            drawn[run] = score
-        return drawn
+            score = float((mechanism.noisy_counts(rows, rng) * counts[changed]).sum()) / (mechanism.vote_noise or 1)
+            if votes.moments is not None and mechanism.moment_noise is not None:
+                score += float((mechanism.noisy_moments(votes.moments, rng) * sums).sum()) / mechanism.moment_noise
+            values[run] = score
+        return values
 
-    # Half of the draws choose the event, the others count.
-    here, there = scores(one), scores(other)
+    # Half of the draws choose the event; the other half are counted.
+    first, second = scores(one), scores(other)
     half = samples // 2
-    edges = np.quantile(here[:half], np.linspace(0.5, 0.99, 12))
+    edges = np.quantile(first[:half], np.linspace(0.5, 0.99, 12))
     level: Any = {"samples": half, "delta": delta, "confidence": confidence}
 
     def hits(edge: Any, part: slice) -> tuple[FloatArray, FloatArray]:
-        return np.array(float((here[part] > edge).sum())), np.array(float((there[part] > edge).sum()))
+        return np.array(float((first[part] > edge).sum())), np.array(float((second[part] > edge).sum()))
 
     best = max(edges, key=lambda edge: float(certified_epsilon(*hits(edge, slice(0, half)), **level)))
     return float(certified_epsilon(*hits(best, slice(half, 2 * half)), **level))

@@ -1,4 +1,4 @@
-"""The audit of a whole run: canaries go into a copy of the private data, and are guessed from the finished release."""
+"""The audit of a run: a copy of the private data gets canaries, whose labels are guessed from the finished release."""
 
 import dataclasses
 import hashlib
@@ -24,9 +24,9 @@ from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.intervals import Estimates, collect_errors
 from ostrakon.run.stages.votes import collect, moment_map, queries_of
 from ostrakon.run.steps import Say, plan_of
-from ostrakon.run_audit.canaries import WithCanaries, at_ends, plant, targets
-from ostrakon.run_audit.rebuilt import rebuilt_differs
-from ostrakon.run_audit.released_tables import RunNoise, release_breaks
+from ostrakon.run_audit.canaries import WithCanaries, end_steps, plant, targets
+from ostrakon.run_audit.rebuilt import first_difference
+from ostrakon.run_audit.released_tables import RunNoise, check_release
 from ostrakon.run_audit.repeated import COUNTS, RepeatedErrors, repeat
 from ostrakon.students.prediction_intervals import edges_of
 from ostrakon.teachers.errors import ErrorRule
@@ -45,26 +45,27 @@ def audit_run(
     confidence: float = 0.95,
     say: Say = lambda stage: None,
 ) -> OneRunAudit:
-    """Do the run again in the new `folder`, with canaries in a copy of the private data; guess them; bound its epsilon.
+    """Repeat a run in a new folder with canaries in a copy of its private data, and bound its epsilon by guessing them.
 
-    The audited run has its noise, its queries and its delta, on its records and the canaries. The adversary knows
-    everything but the canaries' coins: the votes of all other records are counted separately.
+    The repeated run has the same noise, queries and delta, on the records and the canaries. The adversary knows
+    everything except the canaries' coins, including the votes of all other records.
 
-    Released sums of features and counts of errors have canaries of their own, in the aggregation alone, which is
-    repeated in memory (`ostrakon.run_audit.repeated`). The release must be what its noise log implies, to the last
-    byte: it is built again from other private data and the same noise.
+    Released sums of features and counts of errors have their own canaries in repetitions of the aggregation in memory
+    (`ostrakon.run_audit.repeated`). The release must follow from its noise log to the last byte: it is built again from
+    other private data and the same noise.
 
     Parameters
     ----------
     folder : Path
+        A new folder. Its release was trained on synthetic records and must not be published.
     task : Task
     options : Options
     rng : numpy.random.Generator
-        Of the canaries' coins (`ostrakon.noise.secure_rng()`).
+        Draws the canaries' coins (`ostrakon.noise.secure_rng()`).
     plan : Plan, optional
-        Of the run that is audited; by default what the options settle.
+        Plan of the audited run; by default that of `options`.
     original : Path, optional
-        Folder of that run, to see whether its noise was used again; by default this is not checked.
+        Folder of the audited run, to test whether its noise is reused; by default this is not tested.
     confidence : float, default 0.95
         In (0, 1).
     say : callable
@@ -81,9 +82,8 @@ def audit_run(
 
     Notes
     -----
-    Guarantee: a run that is mu-Gaussian-DP, as the statement says, is given a bound above its epsilon with probability
-    at most 1 - confidence (see `ostrakon.audit.one_run`). The release in `folder` was trained on made-up records and
-    must not be published.
+    Guarantee: for a run that is mu-Gaussian-DP, as its statement says, the bound exceeds its epsilon with probability
+    at most 1 - confidence (see `ostrakon.audit.one_run`).
     """
     confidence, rng = fraction("confidence", confidence), require_rng(rng)
     if folder.exists():
@@ -98,67 +98,67 @@ def audit_run(
     private = WithCanaries(base=task.private, X=X, y=targets(canaries.labels, sums))
     digest = hashlib.sha256(canaries.coins.tobytes()).hexdigest()
     with_canaries = dataclasses.replace(task, private=private, fingerprints={**task.fingerprints, "canaries": digest})
-    again = _same_numbers(options, plan)
-    outcome = run(folder, with_canaries, again, say=say)
-    counts = _released(publish(outcome) / NOISY_COUNTS, queries)
+    same_options = _fixed_options(options, plan)
+    outcome = run(folder, with_canaries, same_options, say=say)
+    counts = _released_counts(publish(outcome) / NOISY_COUNTS, queries)
     say("Counting the votes without canaries")
-    without, _ = collect(outcome.plan, task.private, view, queries, options, folder=folder / "private" / "without")
+    votes_folder = folder / "private" / "without"
+    without, _ = collect(outcome.plan, task.private, view, queries, options, folder=votes_folder)
     assert isinstance(without, BoundedVotes)
     say("Repeating the aggregation")
-    off, errors = _errors(outcome, task, view, options, planted=private, folder=folder / "private" / "without")
-    repeated = repeat(outcome.plan, without, view, queries, rng=rng, errors=off)
+    base_errors, errors = _count_errors(outcome, task, view, options, planted=private, folder=votes_folder)
+    repeated = repeat(outcome.plan, without, view, queries, rng=rng, errors=base_errors)
     say("Building the release again from other private data and the same noise")
-    contradiction = rebuilt_differs(folder, outcome.plan, with_canaries, again, say=say)
+    contradiction = first_difference(folder, outcome.plan, with_canaries, same_options, say=say)
     if contradiction is None:
-        stored = RunNoise.of(folder, outcome.plan)
-        expected = canaries.added_to(without, sums, view.public[queries])
+        noise = RunNoise.of(folder, outcome.plan)
+        expected = canaries.add_to(without, sums, view.public[queries])
         most = private.units * (1 if private.unit == "record" else expected.max_contributions)
         error = (1 - _CANARIES) * (1 - confidence) / 2
-        contradiction = release_breaks(folder, outcome.plan, stored, expected, most=most, error=error, errors=errors)
+        contradiction = check_release(folder, outcome.plan, noise, expected, most=most, error=error, errors=errors)
         if contradiction is None:
-            before = None if original is None else RunNoise.of(original, plan)
-            contradiction = repeated.breaks(plan, [run.noise for run in (before, stored) if run], error=error)
+            original_noise = None if original is None else RunNoise.of(original, plan)
+            contradiction = repeated.breaks(plan, [run.noise for run in (original_noise, noise) if run], error=error)
     say("Guessing the canaries")
-    guessed = {COUNTS: (canaries.scores(counts, without.in_votes, sums), canaries.coins)}
-    guessed |= {what: (scores, repeated.coins) for what, scores in repeated.scores.items()}
-    certified = _certified(guessed, outcome.plan, mu=mu, confidence=confidence)
+    evidence = {COUNTS: (canaries.scores(counts, without.in_votes, sums), canaries.coins)}
+    evidence |= {what: (scores, repeated.coins) for what, scores in repeated.scores.items()}
+    certified = _audits_by_table(evidence, outcome.plan, mu=mu, confidence=confidence)
     best = max(certified.values(), key=lambda audit: audit.lower_bound)
     bounds = {what: audit.lower_bound for what, audit in certified.items()}
     return dataclasses.replace(best, contradiction=contradiction, confidence=confidence, certified=bounds)
 
 
 _CANARIES = 0.98
-"""Share of the error for the canaries; the tests of the noise have the rest."""
+"""Share of the error for the canaries; the rest is for the tests of the noise."""
 
 
-def _errors(
+def _count_errors(
     outcome: Outcome, task: Task, view: View, options: Options, *, planted: WithCanaries, folder: Path
 ) -> tuple[RepeatedErrors | None, Moments | None]:
-    """How far the released student is off on all records, and on these and the canaries; None if that is not counted.
+    """Count the errors of the released student without and with canaries; None for a run that does not count them.
 
-    A canary of a repetition is at the public row whose estimate is farthest from the middle of the range: there the two
-    ends of the range are the most different errors.
+    Repetitions have a canary at the public row whose estimate is farthest from the middle of the range, because there
+    the errors of the two ends differ most.
     """
     plan, noise = outcome.plan, outcome.plan.mechanism.error_noise
     if noise is None:
         return None, None
     released = outcome.student
     transform = None if released.representation is None else released.representation.transform
-    seen = task.X_public if transform is None else view.public
-    estimates = Estimates.of(released.student, transform, seen=seen)
+    estimates = Estimates.of(released.student, transform, seen=task.X_public if transform is None else view.public)
     without = collect_errors(plan, task.private, estimates, options, folder=folder)
-    asked, said = ErrorRule(edges=edges_of(plan.teachers, noise)), estimates(planted.X)
-    of_canaries = asked.contributions_of((np.arange(len(said)), said, planted.y)).counts
-    far = said[[int(np.abs(said - 0.5).argmax())]]
+    rule, predictions = ErrorRule(edges=edges_of(plan.teachers, noise)), estimates(planted.X)
+    canary_counts = rule.contributions_of((np.arange(len(predictions)), predictions, planted.y)).counts
+    farthest = predictions[[int(np.abs(predictions - 0.5).argmax())]]
     canary = np.stack(
-        [asked.contributions_of((np.zeros(1, int), far, at_ends(np.array([end])))).counts for end in (0, 1)]
+        [rule.contributions_of((np.zeros(1, int), farthest, end_steps(np.array([end])))).counts for end in (0, 1)]
     )
-    together = Moments(without.counts + of_canaries, teachers=plan.teachers)
-    return RepeatedErrors(without=without, canary=canary), together
+    total = Moments(without.counts + canary_counts, teachers=plan.teachers)
+    return RepeatedErrors(without=without, canary=canary), total
 
 
 def _require_auditable(plan: Plan, task: Task) -> float:
-    """The mu of a run that canaries can audit; refuses any other."""
+    """Return the mu of a run that canaries can audit; refuse any other."""
     mechanism = plan.mechanism
     if not mechanism.per_record:
         raise InvalidInput(
@@ -172,7 +172,7 @@ def _require_auditable(plan: Plan, task: Task) -> float:
         )
     if task.domain is not None:
         raise InvalidInput("A run can be audited by canaries if public rows are given: canaries are copies of them.")
-    # The canaries' labels are drawn, so data sets differ in the content of a record.
+    # A coin replaces the label of a record.
     cost = mechanism.under("replace").run_cost(queries=plan.queries)
     if plan.trained or cost is None or cost.mu is None or mechanism.name not in MECHANISMS:
         raise InvalidInput(
@@ -182,8 +182,8 @@ def _require_auditable(plan: Plan, task: Task) -> float:
     return cost.mu
 
 
-def _same_numbers(options: Options, plan: Plan) -> Options:
-    """Options that settle what `plan` settles. A copy that is never published spends no budget."""
+def _fixed_options(options: Options, plan: Plan) -> Options:
+    """Return options with the values of `plan` and without a ledger, because the copy is not published."""
     return dataclasses.replace(
         options,
         ledger=None,
@@ -197,10 +197,10 @@ def _same_numbers(options: Options, plan: Plan) -> Options:
     )
 
 
-def _certified(
-    guessed: dict[str, tuple[FloatArray, IntArray]], plan: Plan, *, mu: float, confidence: float
+def _audits_by_table(
+    evidence: dict[str, tuple[FloatArray, IntArray]], plan: Plan, *, mu: float, confidence: float
 ) -> dict[str, OneRunAudit]:
-    """The audit of each released table, from (scores, coins) of its canaries."""
+    """Return the audit of each released table, from (scores, coins) of its canaries."""
     return {
         what: audit_one_run(
             scores,
@@ -209,14 +209,14 @@ def _certified(
             claimed=plan.guarantee_under("replace")[0],
             delta=plan.delta,
             mu=mu,
-            confidence=1 - _CANARIES * (1 - confidence) / len(guessed),
+            confidence=1 - _CANARIES * (1 - confidence) / len(evidence),
         )
-        for what, (scores, coins) in guessed.items()
+        for what, (scores, coins) in evidence.items()
     }
 
 
-def _released(path: Path, queries: Any) -> FloatArray:
-    """The noisy counts of a release, (queries, classes), which must be about these public rows."""
+def _released_counts(path: Path, queries: Any) -> FloatArray:
+    """Return the noisy counts of a release, (queries, classes); refuse a release about other public rows."""
     rows, counts = table_of_file(path)
     if not np.array_equal(np.array(rows, np.int64), queries):
         raise InvalidInput(

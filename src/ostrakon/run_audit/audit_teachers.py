@@ -1,4 +1,4 @@
-"""The audit of a run with trained teachers: all private records but one are poison, aggregation is repeated."""
+"""The audit of a run with trained teachers: all private records but one are poisoned, and aggregation is repeated."""
 
 import dataclasses
 from typing import Any
@@ -33,20 +33,19 @@ def audit_teachers(
     confidence: float = 0.95,
     say: Say = lambda stage: None,
 ) -> AuditResult:
-    """Attack what `plan` settles with poisoned teachers; certify a lower bound on its epsilon.
+    """Attack the run of `plan` with poisoned teachers, and certify a lower bound on its epsilon.
 
-    The adversary chooses all private records but one, and the public rows are the task's. Each teacher gets one record,
-    whose label it then gives to every query; how many say which class is what costs most by the mechanism's law. Two
-    worlds differ in the label of one record, which moves its teacher's vote on every query. In each world the run's own
-    code splits the records, trains the teachers and collects their votes; then it aggregates `samples` times with fresh
-    noise, in memory. Neither the private data nor a run's folder is read, and nothing is written. Between
-    the two rounds of an interactive run the student is taken to be undecided.
+    The adversary chooses all private records but one; the public rows are those of the task. Each teacher learns one
+    record and predicts its label for every query. The numbers of teachers per class have the largest cost by the
+    mechanism's law. Two worlds differ in the label of one record, which moves its teacher's vote on every query. In
+    each world the run's own code splits the records, trains the teachers and collects their votes; then it aggregates
+    `samples` times with fresh noise, in memory. No private data and no run's folder are read, and nothing is written.
+    Between the two rounds of an interactive run, the student's scores are uniform.
 
-    samples, confidence: as of `ostrakon.audit.audit`. rng: of the noise (`ostrakon.noise.secure_rng()`).
+    samples, confidence: as in `ostrakon.audit.audit`. rng: of the noise (`ostrakon.noise.secure_rng()`).
 
-    Guarantee: as `ostrakon.audit.audit`; besides, a record that moves more than one teacher's vote refutes the run.
-    What it cannot show: how teachers learn from many records, the data at hand, the student (which sees released labels
-    alone).
+    Guarantee: that of `ostrakon.audit.audit`; besides, a record that moves more than one teacher's vote refutes the
+    run. Training on many records, the private data and the student, which sees released labels alone, are not tested.
     Errors: `InvalidInput` for per-record teachers, and for a run behind a gate.
     Source: Chadha, Jagielski, Papernot, Choquette-Choo and Nasr 2024 (arXiv 2402.09403), sections 3 and 4.
     """
@@ -58,7 +57,7 @@ def audit_teachers(
         )
     view = view_of(task.X_public, options.representation, seed=options.seed)
     queries = queries_of(view, plan.rows, strategy=options.query_strategy, seed=options.seed)
-    users = _users_of_teachers(plan.teachers, seed=options.seed)
+    users = _choose_users(plan.teachers, seed=options.seed)
     say(f"Poisoning {plan.teachers} teachers")
     pairs: list[Pair] = []
     for counts in _histograms(plan):
@@ -67,13 +66,13 @@ def audit_teachers(
         after[np.argmax(before == np.argmax(counts[0] - counts[1]))] = np.argmax(counts[1] - counts[0])
         worlds = [_votes(task, options, plan, view, queries, users=users, labels=labels) for labels in (before, after)]
         pairs.append((worlds[0], worlds[1]))
-    broken = next(filter(None, map(_more_than_one_vote, pairs)), None)
-    if broken is not None:
-        return _refuted(plan, pairs[0], broken, samples=samples, confidence=confidence)
+    contradiction = next(filter(None, map(_more_than_one_vote, pairs)), None)
+    if contradiction is not None:
+        return _refuted(plan, pairs[0], contradiction, samples=samples, confidence=confidence)
     say("Repeating the aggregation")
 
     def aggregation(votes: Votes, source: np.random.Generator) -> IntArray:
-        return ask(plan, votes, log=Log(), rng=source, interim_scores=_undecided(plan.classes)).labels
+        return ask(plan, votes, log=Log(), rng=source, interim_scores=_uniform_scores(plan.classes)).labels
 
     result = audit(
         aggregation,
@@ -97,24 +96,24 @@ def _histograms(plan: Plan) -> list[tuple[IntArray, IntArray]]:
     )
     # A teacher of one class predicts it everywhere, so histograms must be equal on all queries.
     equal = [pair for pair in pairs if all((votes.counts == votes.counts[0]).all() for votes in pair)]
-    wanted = [(before.counts[0], after.counts[0]) for before, after in equal]
+    candidates = [(before.counts[0], after.counts[0]) for before, after in equal]
     if isinstance(plan.mechanism, StatefulMechanism):  # no law says what costs most
-        return wanted
+        return candidates
     # What costs most where the noise is as stated, and where a missing noise shows: a tie, and the threshold.
     threshold = getattr(plan.mechanism, "threshold", None)
-    tie = min(wanted, key=lambda pair: abs(int(pair[0][0] - pair[0][1])))
-    edge = wanted[1] if threshold is None else min(wanted, key=lambda pair: abs(pair[0].max() - threshold))
-    chosen = [wanted[0], wanted[1], tie, edge]
+    tie = min(candidates, key=lambda pair: abs(int(pair[0][0] - pair[0][1])))
+    edge = candidates[1] if threshold is None else min(candidates, key=lambda pair: abs(pair[0].max() - threshold))
+    chosen = [candidates[0], candidates[1], tie, edge]
     return list({tuple(pair[0].tolist() + pair[1].tolist()): pair for pair in chosen}.values())
 
 
-def _users_of_teachers(teachers: int, *, seed: int) -> IntArray:
+def _choose_users(teachers: int, *, seed: int) -> IntArray:
     """Return a user for each teacher, by the run's own split."""
-    tried = 64
+    users = 64
     while True:
-        tried *= 2
-        places = assign_teachers(np.arange(tried), teachers, key=key_from_seed(seed))
-        teachers_present, first = np.unique(places, return_index=True)
+        users *= 2
+        shards = assign_teachers(np.arange(users), teachers, key=key_from_seed(seed))
+        teachers_present, first = np.unique(shards, return_index=True)
         if len(teachers_present) == teachers:
             return first.astype(np.int64)
 
@@ -138,7 +137,7 @@ def _more_than_one_vote(pair: Pair) -> str | None:
     return f"the label of one record moved {moved[query] // 2} votes on query {query}"
 
 
-def _refuted(plan: Plan, pair: Pair, broken: str, *, samples: int, confidence: float) -> AuditResult:
+def _refuted(plan: Plan, pair: Pair, contradiction: str, *, samples: int, confidence: float) -> AuditResult:
     first, second = (tuple(int(count) for count in votes.counts[0]) for votes in pair)
     return AuditResult(
         mechanism=_name(plan),
@@ -150,11 +149,11 @@ def _refuted(plan: Plan, pair: Pair, broken: str, *, samples: int, confidence: f
         samples=samples,
         neighbours=(first, second),
         seen=(0, 0),
-        findings=(Finding(test=ONE_RECORD, detail=broken),),
+        findings=(Finding(test=ONE_RECORD, detail=contradiction),),
     )
 
 
-def _undecided(classes: int) -> Any:
+def _uniform_scores(classes: int) -> Any:
     def scores(answered: IntArray, labels: IntArray, asked: IntArray) -> FloatArray:
         return np.full((len(asked), classes), 1 / classes)
 

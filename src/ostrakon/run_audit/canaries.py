@@ -26,9 +26,9 @@ Sums = MomentMap | SumMap | LabelMap | None
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Canaries:
-    """Records at public queries: their features are public, their labels are decided by coins.
+    """Records at public queries: their features are public, and coins decide their labels.
 
-    cells: position of the query of each. pairs: the two classes between which its coin chooses, (canaries, 2); no two
+    cells: position of each canary's query. pairs: the two classes between which its coin chooses, (canaries, 2); no two
     canaries share a cell and a class. coins: 0 or 1, secret.
     """
 
@@ -38,16 +38,14 @@ class Canaries:
 
     @property
     def labels(self) -> IntArray:
-        """The class of every canary."""
+        """Class of each canary."""
         return self.pairs[np.arange(len(self.coins)), self.coins]
 
     def scores(self, counts: FloatArray, without: NDArray[Any], sums: Sums = None) -> FloatArray:
-        """Return evidence of released `counts` (queries, classes) for coin 0 of each; `without`: counts without
-        canaries.
+        """Return the evidence for coin 0 of each canary in released `counts`, (queries, classes).
 
-        The canary adds one vote to one of its two classes: of the differences that noise and all others leave, that is
-        the whole signal, so no other use of the two counts tells the coins apart better. With several labels it adds
-        the votes of one of two sets of labels. sums: what the run sums besides votes.
+        Each canary adds one vote to one of two classes (or the votes of one of two label sets), so the difference of
+        these counts is the best evidence. without: exact counts without canaries. sums: map of the run's other sums.
         """
         residual = counts - without
         if isinstance(sums, LabelMap):
@@ -55,8 +53,8 @@ class Canaries:
             return residual[self.cells] @ (first - other)
         return residual[self.cells, self.pairs[:, 0]] - residual[self.cells, self.pairs[:, 1]]
 
-    def added_to(self, without: BoundedVotes, sums: Sums, queries: FloatArray) -> BoundedVotes:
-        """Return `without` plus the canaries: a vote of each at its query, and its features in the `sums`."""
+    def add_to(self, without: BoundedVotes, sums: Sums, queries: FloatArray) -> BoundedVotes:
+        """Return the votes `without` canaries plus one vote of each canary at its query, and its features in `sums`."""
         counts = without.counts.copy()
         if isinstance(sums, LabelMap):
             np.add.at(counts, self.cells, sums.votes(sums.ends[self.labels]))
@@ -68,7 +66,7 @@ class Canaries:
             if isinstance(sums, LabelMap):
                 moments += sums.table(sums.added(steps, sums.ends[self.labels]))
             elif isinstance(sums, SumMap):
-                moments += sums.table(quantity_steps(steps, at_ends(self.labels)).sum(axis=0))
+                moments += sums.table(quantity_steps(steps, end_steps(self.labels)).sum(axis=0))
             else:
                 moments += class_sums(
                     np.arange(len(steps)), steps, self.labels, classes=without.classes, centred=sums.classes is not None
@@ -77,8 +75,8 @@ class Canaries:
         return votes
 
 
-def at_ends(labels: IntArray) -> IntArray:
-    """The steps of quantities at the ends 0 (low) and 1 (high)."""
+def end_steps(labels: IntArray) -> IntArray:
+    """Return the steps of quantities at the ends 0 (low) and 1 (high)."""
     return labels * STEPS
 
 
@@ -86,11 +84,11 @@ def targets(labels: IntArray, sums: Sums) -> IntArray:
     """Return the targets of private rows from their classes, or ends of a quantity or of label sets."""
     if isinstance(sums, LabelMap):
         return sums.ends[labels]
-    return at_ends(labels) if isinstance(sums, SumMap) else labels
+    return end_steps(labels) if isinstance(sums, SumMap) else labels
 
 
 def plant(view: View, queries: IntArray, *, classes: int, rng: np.random.Generator) -> Canaries:
-    """Canaries at every query, one for every two classes; rng: of the coins, kept secret until they are guessed.
+    """Return canaries at every query, one for every two classes; `rng` draws their secret coins.
 
     A query with the features of an earlier one gets none, because its canaries would vote there.
     """
@@ -107,10 +105,9 @@ def plant(view: View, queries: IntArray, *, classes: int, rng: np.random.Generat
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WithCanaries:
-    """Private data with canaries after its own rows: a copy, nothing is written to the original.
+    """Private data followed by canaries, without a change to the original.
 
-    base: the data. X: the canaries' rows, as the public ones. y: their classes, or steps of a
-    quantity. Each is a unit of its own.
+    base: the data. X: the canaries' rows. y: their classes, or steps of a quantity. Each canary is a unit.
     """
 
     base: PrivateData
@@ -119,22 +116,22 @@ class WithCanaries:
 
     @property
     def protects(self) -> Protects:
-        """As the data's own."""
+        """See `PrivateData`."""
         return self.base.protects
 
     @property
     def unit(self) -> Unit:
-        """As the data's own."""
+        """See `PrivateData`."""
         return self.base.unit
 
     @property
     def units(self) -> int:
-        """With the canaries."""
+        """Number of units, canaries included."""
         return self.base.units + len(self.y)
 
     @property
     def unit_column(self) -> str | None:
-        """As the data's own."""
+        """See `PrivateData`."""
         return self.base.unit_column
 
     def adjacencies(self, *, counted: bool = False) -> tuple[tuple[Relation, str], ...]:
@@ -142,16 +139,16 @@ class WithCanaries:
         return self.base.adjacencies(counted=counted)
 
     def fingerprint(self, key: bytes) -> str:
-        """The data's own: canaries are nobody's."""
+        """Return the fingerprint of the data without canaries."""
         return self.base.fingerprint(key)
 
     def shards(
         self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path | StoredFolder
     ) -> Shards:
-        """Canaries are per-record teachers: there are no shards."""
+        """Refuse: canaries are per-record teachers, which have no shards."""
         raise InvalidInput("Canaries are for runs in which every record is a teacher, not for teachers' shards.")
 
     def by_unit(self, *, seed: int, transform: Transform, folder: Path) -> Iterator[Block]:
-        """See `PrivateData`; the canaries are the last block."""
+        """See `PrivateData`. The canaries are the last block."""
         yield from self.base.by_unit(seed=seed, transform=transform, folder=folder)
         yield np.arange(len(self.y)), transform(self.X), self.y

@@ -22,7 +22,7 @@ from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log
 from ostrakon.run.steps import Say, run_steps
 from ostrakon.run.storage import Storage
-from ostrakon.run_audit.canaries import WithCanaries, at_ends
+from ostrakon.run_audit.canaries import WithCanaries, end_steps
 from ostrakon.teachers.per_record import Block
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray
@@ -31,13 +31,13 @@ _STUDENT = {"student.onnx", "student.safetensors"}
 """Files that may differ each time they are built."""
 
 
-def rebuilt_differs(folder: Path, plan: Plan, task: Task, options: Options, *, say: Say) -> str | None:
-    """Return the first file of a release that its noise log does not imply, in one sentence; None without one.
+def first_difference(folder: Path, plan: Plan, task: Task, options: Options, *, say: Say) -> str | None:
+    """Return the first file of a release that does not follow from its noise log, in one sentence; None without one.
 
     Parameters
     ----------
     folder : Path
-        Of a finished run of per-record teachers, with its release.
+        Folder of a finished run of per-record teachers, with its release.
     plan, task, options
         Of that run.
     say : callable
@@ -45,57 +45,54 @@ def rebuilt_differs(folder: Path, plan: Plan, task: Task, options: Options, *, s
 
     Notes
     -----
-    The run is repeated with private records that are public rows, their classes in turn, equally many as before; what
-    was drawn is read from the noise log of `folder`. A release that depends on private data through its noise alone has
-    the same bytes; checksums of private data are replaced as well. Where a student differs (trained on a GPU, perhaps),
-    the release is built from its own private data, too: a student that differs again is never the same, and says
-    nothing. No other file is exempt. Times, owners and modes of files are not compared.
+    The run is repeated with the draws in the noise log of `folder`, and with other private data: as many public rows,
+    with the classes in turn, and other checksums. A release that depends on private data through its noise alone has
+    the same bytes. A student that differs (perhaps because it was trained on a GPU) is built again from the original
+    data; if it differs again, it is not compared. No other file is exempt. Times, owners and modes are not compared.
     """
     rows = np.arange(task.private.units) % task.pool
     y = np.arange(len(rows)) % plan.classes
     if task.target == "quantity":
-        y = at_ends(y)
+        y = end_steps(y)
     if task.target == "labels":
         y = np.eye(plan.classes, dtype=np.int64)[y]
-    private = _OtherData(base=task.private, X=take_rows(task.X_public, rows), y=y)
+    private = _ReplacedData(base=task.private, X=take_rows(task.X_public, rows), y=y)
     fingerprints = {name: mark if name == "public" else "0" * len(mark) for name, mark in task.fingerprints.items()}
     others = dataclasses.replace(task, private=private, fingerprints=fingerprints, outside={})
-    released, rebuilt = _files(folder / "release"), _rebuilt(folder, plan, others, options)
+    released, rebuilt = _read_files(folder / "release"), _build_again(folder, plan, others, options)
     # The manifest holds the checksums of all others.
-    differ = sorted(_unequal(released, rebuilt), key=lambda name: (name == MANIFEST, name))
+    names = sorted(_different_names(released, rebuilt), key=lambda name: (name == MANIFEST, name))
     nondeterministic = set[str]()
-    if _STUDENT.intersection(differ):
-        nondeterministic = _STUDENT & _unequal(released, _rebuilt(folder, plan, task, options))
+    if _STUDENT.intersection(names):
+        nondeterministic = _STUDENT & _different_names(released, _build_again(folder, plan, task, options))
     if nondeterministic:
         say(f"Not compared, because they differ each time they are built: {', '.join(sorted(nondeterministic))}")
-    different = [
-        name for name in differ if name not in nondeterministic and not (name == MANIFEST and nondeterministic)
-    ]
+    different = [name for name in names if name not in nondeterministic and not (name == MANIFEST and nondeterministic)]
     if not different:
         return None
-    field = _field(released.get(different[0]), rebuilt.get(different[0]))
+    field = _first_field(released.get(different[0]), rebuilt.get(different[0]))
     return (
         f"{different[0]}{field} of the release is not what the noise log implies: it depends on private data beside it"
     )
 
 
-def _rebuilt(folder: Path, plan: Plan, task: Task, options: Options) -> dict[str, bytes]:
-    """The files of a release from the private data of `task` and the noise log of `folder`."""
+def _build_again(folder: Path, plan: Plan, task: Task, options: Options) -> dict[str, bytes]:
+    """Return the files of a release from the private data of `task` and the noise log of `folder`."""
     finished = run_steps(task, options, _StoredRun(folder, plan))
     with tempfile.TemporaryDirectory(dir=folder / "private") as temporary:
         save_release(finished, temporary, ReportDetails(), date=(RunFolder(folder).read() or {}).get("date"))
-        return _files(Path(temporary))
+        return _read_files(Path(temporary))
 
 
-def _unequal(one: dict[str, bytes], other: dict[str, bytes]) -> set[str]:
+def _different_names(one: dict[str, bytes], other: dict[str, bytes]) -> set[str]:
     return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
 
 
-def _files(folder: Path) -> dict[str, bytes]:
+def _read_files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def _field(one: bytes | None, other: bytes | None) -> str:
+def _first_field(one: bytes | None, other: bytes | None) -> str:
     """Return the first field that differs between two JSON objects, in brackets; empty for other content."""
     try:
         contents: list[Any] = [json.loads(content or b"") for content in (one, other)]
@@ -106,8 +103,8 @@ def _field(one: bytes | None, other: bytes | None) -> str:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class _OtherData(WithCanaries):
-    """Other private data with as many units, and with the kind of `base`."""
+class _ReplacedData(WithCanaries):
+    """Other private data with the kind of `base` and as many units."""
 
     @property
     def units(self) -> int:
@@ -137,7 +134,7 @@ class _ReplayLog(Log):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def draw(self, name: str, *given: Any, **more: Any) -> tuple[IntArray, bool]:
+    def draw(self, name: str, *arguments: Any, **more: Any) -> tuple[IntArray, bool]:
         stored = read_checksummed(self._folder / f"{name}.npy", what=name)
         if stored is None:
             raise InvalidInput(f"The noise log must hold {name}, but {self._folder} does not.")

@@ -17,10 +17,10 @@ from ostrakon.report.manifest import MANIFEST
 from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_ERRORS, NOISY_MOMENTS, REFIT, VALUES
 from ostrakon.run.stages.votes import votes_from
 from ostrakon.run.storage import ERRORS, VOTES
-from ostrakon.run_audit.repeated import COUNTS, OF_ERRORS, SUMS
+from ostrakon.run_audit.repeated import COUNTS, ERROR_COUNTS, SUMS, table_noises
 from ostrakon.votes import STEPS, BoundedVotes, Moments
 
-KNOWN = {
+KNOWN_FILES = {
     *("statement.json", LABELS, VALUES, NOISY_COUNTS, NOISY_MOMENTS, NOISY_ERRORS),
     *("model_card.md", "report.html", "registry.json"),
     *(HUB_PAGE, REFIT),
@@ -31,7 +31,7 @@ KNOWN = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunNoise:
-    """Votes and errors of a finished run and, by released table, the noise in its noise log, in votes."""
+    """Votes, errors, and the noise of each released table of a finished run, in votes."""
 
     votes: BoundedVotes
     errors: Moments | None
@@ -46,10 +46,10 @@ class RunNoise:
         votes, errors, noise = votes_from(plan, array_from(stored.payload)), None, {}
         assert isinstance(votes, BoundedVotes)
         if plan.mechanism.error_noise is not None:
-            counted = read_checksummed(folder / "private" / ERRORS, what="errors")
-            if counted is None:
+            stored_errors = read_checksummed(folder / "private" / ERRORS, what="errors")
+            if stored_errors is None:
                 return None
-            errors = Moments(array_from(counted.payload), teachers=plan.teachers)
+            errors = Moments(array_from(stored_errors.payload), teachers=plan.teachers)
         for what, (_, draw, exact) in _tables(votes, errors).items():
             drawn = read_checksummed(folder / "private" / "noise" / f"{draw}.npy", what=draw)
             if drawn is None:
@@ -64,11 +64,11 @@ def _tables(votes: BoundedVotes, errors: Moments | None) -> dict[str, tuple[str,
     if votes.moments is not None:
         tables[SUMS] = NOISY_MOMENTS, "moments-1", votes.moments.counts / STEPS
     if errors is not None:
-        tables[OF_ERRORS] = NOISY_ERRORS, "errors-1", errors.counts / STEPS
+        tables[ERROR_COUNTS] = NOISY_ERRORS, "errors-1", errors.counts / STEPS
     return tables
 
 
-def release_breaks(
+def check_release(
     folder: Path,
     plan: Plan,
     run: RunNoise | None,
@@ -78,7 +78,7 @@ def release_breaks(
     error: float,
     errors: Moments | None = None,
 ) -> str | None:
-    """A contradiction in the audited run in `folder`, in one sentence; None where none is found.
+    """Return a contradiction in the audited run in `folder`, in one sentence; None without one.
 
     Parameters
     ----------
@@ -87,23 +87,23 @@ def release_breaks(
     plan : Plan
         Of the audited run.
     run : RunNoise or None
-        What `folder` stores.
+        The votes and the noise in `folder`; None if they are missing.
     expected : BoundedVotes
         The votes of all records and of the canaries, with their sums.
     most : int
-        How many votes all of them may cast.
+        Largest total number of votes.
     error : float
-        Probability with which a run whose noise follows its law is refuted at most.
+        Bound on the probability that a run whose noise follows its law is refuted.
     errors : Moments, optional
-        How far the student is off on all records and canaries, for a run that counts it.
+        Errors of the student on all records and canaries, for a run that counts them.
 
     Notes
     -----
-    Released minus exact tables must be noise of the stated size (`noise_breaks`). The released tables must be those of
-    the noise log, to the last step. The run must have counted the expected votes, and no more than all records and
-    canaries may cast. A release may hold no file that is not known.
+    Released minus exact tables must be noise of the stated size (`noise_breaks`), and the released tables must be
+    those of the noise log, exactly. The run must have counted the expected votes, at most `most` of them. A release
+    must contain known files only.
     """
-    unknown_files = sorted(path.name for path in (folder / "release").iterdir() if path.name not in KNOWN)
+    unknown_files = sorted(path.name for path in (folder / "release").iterdir() if path.name not in KNOWN_FILES)
     if unknown_files:
         return f"the release holds {unknown_files[0]}, which no noise log implies"
     if run is None:
@@ -117,14 +117,13 @@ def release_breaks(
     most *= expected.votes_at_once(expected.counts.shape)
     if expected.counts.sum() > most * expected.steps or sums > CONSTANT * plan.teachers:
         return f"{plan.teachers} records cast {expected.in_votes.sum():g} votes, where they may cast {most}"
-    mechanism = plan.mechanism
-    sigmas = {COUNTS: mechanism.vote_noise, SUMS: mechanism.moment_noise, OF_ERRORS: mechanism.error_noise}
+    sigmas = table_noises(plan.mechanism)
     for what, (file, _, exact) in _tables(run.votes, run.errors).items():
         released, sigma = table_of_file(folder / "release" / file)[1], sigmas[what]
         if not np.array_equal(np.rint((released - exact) * STEPS), np.rint(run.noise[what] * STEPS)):
             return f"the {what} of the release are not those of the noise log"
         assert sigma is not None
-        broken = noise_breaks(released - exact, sigma, error=error / len(run.noise))
-        if broken is not None:
-            return f"{what}: {broken}"
+        contradiction = noise_breaks(released - exact, sigma, error=error / len(run.noise))
+        if contradiction is not None:
+            return f"{what}: {contradiction}"
     return None

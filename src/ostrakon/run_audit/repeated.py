@@ -1,4 +1,4 @@
-"""A run's aggregation, repeated in memory: more noise to look at, and canaries that show in sums and in errors."""
+"""Repeat a run's aggregation in memory, to test more noise and to audit sums and errors by canaries."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,7 @@ from ostrakon.audit.repeated_noise import repeated_noise_breaks
 from ostrakon.audit.table_noise import noise_breaks
 from ostrakon.features.labels import LabelMap
 from ostrakon.features.sums import SumMap
-from ostrakon.mechanisms.base import FloatArray
+from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.noise import secure_rng
 from ostrakon.planning.plan import Plan
 from ostrakon.run.noise_log import Log
@@ -21,18 +21,22 @@ from ostrakon.run_audit.canaries import targets
 from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.votes import STEPS, BoundedVotes, IntArray, Moments
 
-COUNTS, SUMS, OF_ERRORS = "noisy counts", "noisy sums of features", "noisy counts of errors"
-_CANARIES, _NUMBERS = 2000, 200_000
-"""Canaries in the sums, and numbers of a table that are looked at, about."""
+COUNTS, SUMS, ERROR_COUNTS = "noisy counts", "noisy sums of features", "noisy counts of errors"
+_MAX_CANARIES, _MAX_NUMBERS = 2000, 200_000
+"""Approximate number of canaries in the sums, and of tested numbers of a table."""
+
+
+def table_noises(mechanism: Mechanism) -> dict[str, float | None]:
+    """Return the standard deviation of the noise of each released table, in votes."""
+    return {COUNTS: mechanism.vote_noise, SUMS: mechanism.moment_noise, ERROR_COUNTS: mechanism.error_noise}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Repeated:
-    """What the aggregations of one run released, each with new noise.
+    """Results of repeated aggregations of one run, each with new noise.
 
     noise: by table, released minus exact numbers in votes, (repetitions, numbers). coins: of the canaries of all
-    repetitions. scores: of these by table, positive where the released sums (or counts of errors) speak for coin 0;
-    none without such tables.
+    repetitions. scores: by table of sums or errors, the evidence for coin 0 of these canaries.
     """
 
     noise: dict[str, FloatArray]
@@ -40,38 +44,37 @@ class Repeated:
     scores: dict[str, FloatArray]
 
     def breaks(self, plan: Plan, others: list[dict[str, FloatArray]], *, error: float) -> str | None:
-        """A contradiction between the noise of all runs and its law, noise that is used again included; else None.
+        """Return a contradiction between the noise of all runs and its law, or reused noise; None without one.
 
-        others: the noise of finished runs, by table. error: probability with which sound noise is refuted at most.
+        others: the noise of finished runs, by table. error: bound on the probability that sound noise is refuted.
         """
-        mechanism = plan.mechanism
-        sigmas = {COUNTS: mechanism.vote_noise, SUMS: mechanism.moment_noise, OF_ERRORS: mechanism.error_noise}
+        sigmas = table_noises(plan.mechanism)
         share, scaled = error / (3 * len(self.noise) + 1), list[FloatArray]()
         for what, noise in self.noise.items():
             sigma, finished = sigmas[what], [noises[what].ravel() for noises in others]
             assert sigma is not None
-            # Beside finished runs no more than their size: noise used again among few numbers shows among few alone.
-            few = np.concatenate([*finished, noise.ravel()[: sum(map(len, finished))]])
-            broken = noise_breaks(few, sigma, error=share) if finished else None
-            broken = broken or noise_breaks(noise, sigma, error=share)
-            broken = broken or repeated_noise_breaks(noise, sigma, error=share)
-            if broken is not None:
-                return f"{what} of several aggregations: {broken}"
+            # A sample no larger than the finished runs: among many numbers, reused noise is hard to detect.
+            sample = np.concatenate([*finished, noise.ravel()[: sum(map(len, finished))]])
+            contradiction = noise_breaks(sample, sigma, error=share) if finished else None
+            contradiction = contradiction or noise_breaks(noise, sigma, error=share)
+            contradiction = contradiction or repeated_noise_breaks(noise, sigma, error=share)
+            if contradiction is not None:
+                return f"{what} of several aggregations: {contradiction}"
             scaled.append(noise / sigma)
         if len(scaled) == 1:
             return None
         # Noise of one table that another one uses again.
         rounds = min(map(len, scaled))
-        broken = noise_breaks(np.hstack([noises[:rounds] for noises in scaled]), 1.0, error=share)
-        return None if broken is None else f"all tables of several aggregations: {broken}"
+        contradiction = noise_breaks(np.hstack([noises[:rounds] for noises in scaled]), 1.0, error=share)
+        return None if contradiction is None else f"all tables of several aggregations: {contradiction}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RepeatedErrors:
-    """How far the student of a quantity is off.
+    """Errors of the student of a quantity.
 
-    without: on all records but the canaries, by bin. canary: what one record adds whose quantity is the low and the
-    high end, in steps, (2, bins, 1).
+    without: counts by bin over all records but the canaries. canary: contributions of a record at the low and at the
+    high end of the range, in steps, (2, bins, 1).
     """
 
     without: Moments
@@ -87,93 +90,93 @@ def repeat(
     rng: np.random.Generator,
     errors: RepeatedErrors | None = None,
 ) -> Repeated:
-    """Aggregate again and again, with canaries at the query whose features are farthest from the public mean.
+    """Repeat the aggregation, with canaries at the query whose features are farthest from the public mean.
 
     Parameters
     ----------
     plan : Plan
-        Of a run of per-record teachers, the canaries among them.
+        Plan of per-record teachers, canaries included.
     without : BoundedVotes
-        The votes of all records but the canaries, with their sums of features where the run releases those.
+        The votes of all records but the canaries, with their sums of features if the run releases those.
     view, queries
-        What the learners see, and the public rows that are asked about.
+        Features of the public rows, and positions of the queries.
     rng : numpy.random.Generator
-        Of the coins.
+        Draws the coins.
     errors : RepeatedErrors, optional
-        Of a run that counts errors.
+        Required for a run that counts errors.
 
     Notes
     -----
-    Every repetition has one canary for every two classes, and a coin decides the class, so that no canary is seen
-    through another one. A coin changes one record of one repetition, which is mu-Gaussian-DP if the run is: what
-    `ostrakon.audit.one_run` proves holds for the canaries of all repetitions together.
+    Every repetition has one canary for every two classes, and a coin decides the class, so that no canary hides
+    another one. A coin changes one record of one repetition, which is mu-Gaussian-DP if the run is, so the guarantee of
+    `ostrakon.audit.one_run` holds for the canaries of all repetitions together.
     """
     features, sums = view.public[queries], moment_map(plan, view, queries)
     steps = None if sums is None else sums.steps(features)
     far = 0 if steps is None else int(np.argmax(np.square(steps).sum(axis=1)))
     pairs = np.arange(2 if isinstance(sums, LabelMap) else plan.classes // 2 * 2).reshape(-1, 2)
-    asked: Any = {"units": plan.teachers, "max_contributions": without.max_contributions, "moments": sums}
-    said = [
-        collect_per_record([([0], features[[far]], [label])], features, classes=plan.classes, **asked)
+    settings: Any = {"units": plan.teachers, "max_contributions": without.max_contributions, "moments": sums}
+    contributions = [
+        collect_per_record([([0], features[[far]], [label])], features, classes=plan.classes, **settings)
         for label in targets(np.arange(pairs.size), sums)
     ]
     size = without.counts.size
-    kept = max(_NUMBERS // (size if steps is None else size + steps.shape[1] * without.classes), 2)
-    rounds = kept if steps is None else -(-_CANARIES // len(pairs))
+    rounds_kept = max(_MAX_NUMBERS // (size if steps is None else size + steps.shape[1] * without.classes), 2)
+    rounds = rounds_kept if steps is None else -(-_MAX_CANARIES // len(pairs))
     coins = rng.integers(0, 2, size=(rounds, len(pairs)))
-    tables = (COUNTS, *(() if steps is None else (SUMS,)), *(() if errors is None else (OF_ERRORS,)))
+    tables = (COUNTS, *(() if steps is None else (SUMS,)), *(() if errors is None else (ERROR_COUNTS,)))
     scores, secure = {what: np.zeros(coins.shape) for what in tables[1:]}, secure_rng()
     noise: dict[str, list[FloatArray]] = {what: [] for what in tables}
-    for number, tossed in enumerate(coins):
-        votes = _together(without, [said[label] for label in pairs[np.arange(len(pairs)), tossed]], plan)
+    for number, toss in enumerate(coins):
+        votes = _add_votes(without, [contributions[label] for label in pairs[np.arange(len(pairs)), toss]], plan)
         answers = ask(plan, votes, log=Log(), rng=secure, interim_scores=_undecided)
         assert answers.counts is not None
-        if number < kept:
+        if number < rounds_kept:
             noise[COUNTS].append((answers.counts - votes.in_votes).ravel())
         if errors is not None:
-            residuals, scores[OF_ERRORS][number] = _of_errors(errors, int(tossed[0]), plan, answers, secure)
-            if number < _NUMBERS // residuals.size:
-                noise[OF_ERRORS].append(residuals)
+            residuals, scores[ERROR_COUNTS][number] = _error_round(errors, int(toss[0]), plan, answers, secure)
+            if number < _MAX_NUMBERS // residuals.size:
+                noise[ERROR_COUNTS].append(residuals)
         if steps is not None:
             assert answers.moments is not None
             assert votes.moments is not None
             assert without.moments is not None
-            if number < _NUMBERS // answers.moments.size:
+            if number < _MAX_NUMBERS // answers.moments.size:
                 noise[SUMS].append((answers.moments - votes.moments.counts / STEPS).ravel())
-            rest = answers.moments - without.moments.counts / STEPS
+            residual = answers.moments - without.moments.counts / STEPS
             if isinstance(sums, LabelMap):
                 first, other = sums.signs(sums.ends)
-                scores[SUMS][number] = steps[far] @ sums.sums(rest) @ (first - other)
+                scores[SUMS][number] = steps[far] @ sums.sums(residual) @ (first - other)
             elif isinstance(sums, SumMap):
-                scores[SUMS][number] = -2 * (steps[far] @ sums.sums(rest))
+                scores[SUMS][number] = -2 * (steps[far] @ sums.sums(residual))
             else:
-                scores[SUMS][number] = (steps[far] @ rest)[pairs[:, 0]] - (steps[far] @ rest)[pairs[:, 1]]
-    drawn = {what: np.stack(parts) for what, parts in noise.items()}
-    return Repeated(noise=drawn, coins=coins.ravel(), scores={what: one.ravel() for what, one in scores.items()})
+                scores[SUMS][number] = (steps[far] @ residual)[pairs[:, 0]] - (steps[far] @ residual)[pairs[:, 1]]
+    noisy = {what: np.stack(parts) for what, parts in noise.items()}
+    return Repeated(noise=noisy, coins=coins.ravel(), scores={what: one.ravel() for what, one in scores.items()})
 
 
-def _of_errors(
+def _error_round(
     errors: RepeatedErrors, coin: int, plan: Plan, answers: Answers, rng: np.random.Generator
 ) -> tuple[FloatArray, float]:
-    """(the noise of one table of errors with a canary, how much the table speaks for coin 0)."""
+    """Return (the noise of one table of errors with a canary, its evidence for coin 0)."""
     exact = errors.without.counts + errors.canary[coin]
-    drawn = draw_errors(plan, answers, Moments(exact, teachers=plan.teachers), log=Log(), rng=rng).errors
-    assert drawn is not None
+    noisy = draw_errors(plan, answers, Moments(exact, teachers=plan.teachers), log=Log(), rng=rng).errors
+    assert noisy is not None
     low, high = errors.canary
-    score = float(((low - high) * (drawn - errors.without.counts / STEPS)).sum())
-    return (drawn - exact / STEPS).ravel(), score
+    score = float(((low - high) * (noisy - errors.without.counts / STEPS)).sum())
+    return (noisy - exact / STEPS).ravel(), score
 
 
-def _together(without: BoundedVotes, others: list[BoundedVotes], plan: Plan) -> BoundedVotes:
-    """The votes of all records."""
-    everyone = [without, *others]
-    counts = sum(one.counts for one in everyone)
+def _add_votes(without: BoundedVotes, others: list[BoundedVotes], plan: Plan) -> BoundedVotes:
+    """Return the sum of the votes."""
+    parts = [without, *others]
+    counts = sum(one.counts for one in parts)
     votes = type(without)(counts, teachers=plan.teachers, max_contributions=without.max_contributions)
     if without.moments is not None:
-        sums = [one.moments.counts for one in everyone if one.moments is not None]
+        sums = [one.moments.counts for one in parts if one.moments is not None]
         votes.moments = Moments(sum(sums), teachers=plan.teachers)
     return votes
 
 
-def _undecided(answered: IntArray, labels: IntArray, asked: Any) -> FloatArray:
+def _undecided(answered: IntArray, labels: IntArray, queries: Any) -> FloatArray:
     raise AssertionError("per-record teachers answer in one round")
