@@ -72,8 +72,8 @@ def test_a_row_is_alone_to_the_last_bit(how, images, monkeypatch):
 def test_public_features_are_remembered_and_private_ones_are_not(images):
     encoder = FrozenEncoder(images).fit(PICTURES[:10])
     asked = []
-    one = encoder._one
-    encoder._one = lambda row: asked.append(1) or one(row)
+    one = encoder._encode_row
+    encoder._encode_row = lambda row: asked.append(1) or one(row)
     encoder.transform(PICTURES[:10])
     assert not asked
     for _ in range(2):

@@ -73,12 +73,12 @@ def test_products_may_round_as_they_like(monkeypatch):
         )
 
     def own(self, some):
-        worst = self._error(some)[:, None] * RNG.choice([-0.9, 0.9], (len(some), len(self.asked)))
+        worst = self._error(some)[:, None] * RNG.choice([-0.9, 0.9], (len(some), len(self.queries)))
         return product(self, some) + worst.astype(np.float32)
 
     for other in (rounded, own):
         monkeypatch.setattr(module._Search, "_near", other)
-        module._search_of.cache_clear()
+        module._build_search.cache_clear()
         assert np.array_equal(nearest(rows, queries), before)
 
 
@@ -87,10 +87,10 @@ def test_products_that_break_the_bound_rule_nothing_out(monkeypatch):
     before = nearest(rows, queries)
     product = module._Search._near
     monkeypatch.setattr(module._Search, "_near", lambda self, some: product(self, some) + np.arange(50) % 3)
-    module._search_of.cache_clear()
+    module._build_search.cache_clear()
     assert np.array_equal(nearest(rows, queries), before)
-    monkeypatch.setattr(module._Search, "_keeps_the_bound", lambda self, some: True)
-    module._search_of.cache_clear()
+    monkeypatch.setattr(module._Search, "_respects_bound", lambda self, some: True)
+    module._build_search.cache_clear()
     assert not np.array_equal(nearest(rows, queries), before)
 
 

@@ -36,9 +36,9 @@ def test_colours_come_first_where_nothing_else_is_said(tmp_path):
 def test_a_mirror_image_is_seen_where_that_is_said(tmp_path):
     picture = np.random.default_rng(0).random((5, 5, 3))
     once, both = (read(tmp_path, f'kind = "image"\nsize = 5\nmirror = {told}\n') for told in ("false", "true"))
-    assert len(once.seen(picture)) == 1
-    seen, mirrored = both.seen(picture)
-    np.testing.assert_array_equal(seen, once.seen(picture)[0])
+    assert len(once.inputs(picture)) == 1
+    seen, mirrored = both.inputs(picture)
+    np.testing.assert_array_equal(seen, once.inputs(picture)[0])
     np.testing.assert_array_equal(mirrored, seen[..., ::-1])
 
 

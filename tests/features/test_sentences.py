@@ -76,7 +76,7 @@ def test_texts_of_one_length_go_together_and_only_where_their_bits_are_their_own
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(WORDS[3:], size=size)) for size in rng.integers(1, 14, size=700)]
     encoder, alone = SentenceEncoder(folder), SentenceEncoder(folder)
-    assert max(map(len, encoder._together(texts))) > 10
+    assert max(map(len, encoder._batches(texts))) > 10
     together = encoder.encode(texts)
     assert together.tobytes() == np.concatenate([alone.encode([text]) for text in texts]).tobytes()
     assert encoder.encode([*texts[:5], "a fine film"]).shape == (6, WIDTH)
@@ -91,7 +91,7 @@ def test_texts_of_one_length_go_together_and_only_where_their_bits_are_their_own
     other = SentenceEncoder(folder)
     name = "encoder.layer.0.intermediate.dense.weight"
     monkeypatch.setitem(other._weights, name, other._weights[name].view(Changing))
-    assert {len(part) for part in other._together(texts)} == {1}
+    assert {len(part) for part in other._batches(texts)} == {1}
 
 
 def test_it_is_kept_by_its_place_and_checksum(folder):

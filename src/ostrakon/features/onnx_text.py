@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ostrakon.features.frozen import checked, onnx_file, open_network
+from ostrakon.features.frozen import network_identity, onnx_file, open_network
 from ostrakon.features.sentences import TextEncoder
 from ostrakon.validation import InvalidInput
 
@@ -25,7 +25,7 @@ class OnnxText(TextEncoder):
     def __init__(self, how: str) -> None:
         self.how = how
         self._open()
-        self.width = len(self._one("a text"))
+        self.width = len(self._encode_one("a text"))
 
     def _open(self) -> None:
         from tokenizers import Tokenizer
@@ -44,7 +44,7 @@ class OnnxText(TextEncoder):
         self._tokenizer.enable_truncation(self.network.preparation.max_length)
         self._last = {}
 
-    def _one(self, text: str) -> NDArray[np.float32]:
+    def _encode_one(self, text: str) -> NDArray[np.float32]:
         encoded = self._tokenizer.encode(text)
         # Some tokenizers return nothing for a text without words.
         values = {
@@ -63,11 +63,11 @@ class OnnxText(TextEncoder):
 
     def in_words(self, trained_on: str | None = None) -> str:
         """The network, its checksums and its training data, in the operator's words."""
-        return f"{self.checked()}; frozen; trained on: {trained_on or 'unknown'}"
+        return f"{self.identity()}; frozen; trained on: {trained_on or 'unknown'}"
 
-    def checked(self) -> str:
+    def identity(self) -> str:
         """The network, its checksums and its preparation, for recipients that compute the same embeddings."""
-        return checked(self.network, self.checksums)
+        return network_identity(self.network, self.checksums)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"how": self.how, "checksums": self.checksums, "width": self.width}

@@ -74,7 +74,7 @@ class Preparation:
         values = values.transpose(2, 0, 1) if self.layout == "NCHW" else values
         return np.ascontiguousarray(values[None], np.float32)
 
-    def seen(self, picture: NDArray[Any]) -> list[NDArray[np.float32]]:
+    def inputs(self, picture: NDArray[Any]) -> list[NDArray[np.float32]]:
         """The inputs for a picture, each as of `picture`: itself, and with `mirror` its mirror image."""
         return [self.picture(view) for view in ([picture, picture[:, ::-1]] if self.mirror else [picture])]
 

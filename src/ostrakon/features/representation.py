@@ -1,4 +1,4 @@
-"""A representation learned from public data alone; private rows can be transformed by it and never reach `fit`."""
+"""A representation learned from public data alone. It transforms private rows, which never reach `fit`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ostrakon.data.embeddings import groups
 from ostrakon.features.embedded import EmbeddedFeatures
 from ostrakon.features.frozen import ONNX, FrozenEncoder, reads_rows, require_frozen
 from ostrakon.features.images import DeskewHOG
-from ostrakon.features.made import FACTORY, MadeEncoder, from_factory, require_factory, run_factory
+from ostrakon.features.made import FACTORY, MadeEncoder, is_factory, require_factory, run_factory
 from ostrakon.features.patches import EvenedComponents, PatchFeatures
 from ostrakon.features.rowwise import ANY, in_blocks, independent_rows, row_count, take_rows
 from ostrakon.features.tables import TableFeatures
@@ -38,13 +38,13 @@ REPRESENTATIONS = (
 )
 """Names that `learn_representation` knows."""
 PATCHES, CONTRASTIVE = "patches", "contrastive"
-MOST_COMPONENTS = 64
+MAX_COMPONENTS = 64
 """Principal components of the features of a frozen network."""
 
 
 @dataclass(frozen=True, eq=False)
 class Representation:
-    """A frozen map from rows to features, learned from public rows; made by `learn_representation`.
+    """A frozen map from rows to features that `learn_representation` learned from public rows.
 
     Parameters
     ----------
@@ -53,15 +53,14 @@ class Representation:
     features : int
         Number of features of a row.
     rows : int
-        Number of rows per call of `transform`, as of `independent_rows`.
+        Number of rows per call of `transform` (see `independent_rows`).
     encoder : object, optional
-        Turns texts or pictures into numbers before the transformer; it is not part of a released student.
+        Converts texts or pictures to numbers for the transformer; it is not part of a released student.
 
     Notes
     -----
-    It has no `fit`, so private rows can be transformed but never change it. The features of a row depend on that row
-    and on public data alone, to the last bit (checked on public rows when it is made), so one record still affects one
-    teacher only.
+    It has no `fit`, so private rows never change it. The features of a row depend on that row and on public data alone,
+    to the last bit, so one record affects one teacher only; this is tested on public rows.
     """
 
     transformer: Any = field(repr=False)
@@ -71,7 +70,7 @@ class Representation:
     encoder: Encoder | None = field(default=None, repr=False)
 
     def transform(self, X: Any) -> FloatArray:
-        """The features of rows.
+        """Return the features of rows.
 
         Parameters
         ----------
@@ -81,12 +80,12 @@ class Representation:
         Returns
         -------
         float32 array of shape (rows, features)
-            Computed in blocks of one size, or row by row if the position in a block changes the features.
+            Computed in blocks of one size, or row by row if features depend on the position in a block.
 
         Raises
         ------
         InvalidInput
-            If features are not finite or have another number.
+            If features are not finite or their number differs.
         """
         rows = X if self.encoder is None else self.encoder.transform(X)
         # The number of threads changes the rounding of products, and workers have fewer threads.
@@ -121,14 +120,13 @@ def learn_representation(
         "raw". Or a scikit-learn transformer (cloned, then fitted on `X_public`), a frozen `torch.nn.Module` (used in
         evaluation mode), or any function from rows to features.
     X_public : array or DataFrame of at least 2 rows
-        Public rows; nothing else is ever passed to `fit`.
+        Public rows, the only argument of `fit`.
     random_state : int, optional
-        Seed of the transformer and its parts where their own random_state is unset.
+        Seed of the transformer and its parts if their own random_state is unset.
 
     Returns
     -------
     Representation
-        The fitted representation.
 
     Raises
     ------
@@ -138,13 +136,13 @@ def learn_representation(
 
     Notes
     -----
-    Guarantee: the result is a function of public data, so it costs no privacy; the features of a private row do not
-    depend on other private rows, which is checked on public rows.
+    Guarantee: the result is a function of public data, so it costs no privacy. The features of a private row do not
+    depend on other private rows, which is tested on public rows.
 
     Examples
     --------
-    >>> seen = learn_representation("pca", np.random.default_rng(0).normal(size=(50, 4)))
-    >>> seen.transform(np.zeros((3, 4))).shape
+    >>> representation = learn_representation("pca", np.random.default_rng(0).normal(size=(50, 4)))
+    >>> representation.transform(np.zeros((3, 4))).shape
     (3, 4)
     """
     rows = row_count(X_public)
@@ -152,40 +150,40 @@ def learn_representation(
         raise InvalidInput(f"X_public must have at least 2 rows, got {rows}.")
     if isinstance(transformer, Representation):
         return transformer
-    if from_factory(transformer):
+    if is_factory(transformer):
         produced = run_factory(transformer)
         # An encoder with `fit` is an ordinary transformer; others are frozen encoders.
         transformer = produced if hasattr(produced, "fit") and hasattr(produced, "transform") else transformer
     if isinstance(transformer, str) and transformer == "auto":
         transformer = default_representation(X_public)
-    encoder = _encoder(transformer)
+    encoder = _encoder_for(transformer)
     if encoder is not None:
         X_public = encoder.fit(X_public).transform(X_public)
-        transformer = "embeddings" if isinstance(encoder, TextColumns) else _components(X_public)
-    learned = _learned(transformer, X_public, random_state)
-    # Checks see some public rows once more.
+        transformer = "embeddings" if isinstance(encoder, TextColumns) else _reduce_embedding(X_public)
+    fitted = _fit_transformer(transformer, X_public, random_state)
+    # Public rows are encoded again to test them.
     with showing(False):
-        some = take_rows(X_public, np.arange(min(rows, 64)))
-        together = _as_features(learned.transform(some), rows=row_count(some))
-        alone = _as_features(learned.transform(take_rows(some, np.arange(1))), rows=1)
-        scale = np.abs(together).max(initial=1e-12)
-        if together.shape[1] != alone.shape[1] or not np.allclose(together[:1], alone, atol=1e-3 * scale, rtol=1e-3):
+        sample = take_rows(X_public, np.arange(min(rows, 64)))
+        batch = _as_features(fitted.transform(sample), rows=row_count(sample))
+        single = _as_features(fitted.transform(take_rows(sample, np.arange(1))), rows=1)
+        scale = np.abs(batch).max(initial=1e-12)
+        if batch.shape[1] != single.shape[1] or not np.allclose(batch[:1], single, atol=1e-3 * scale, rtol=1e-3):
             raise InvalidInput(
                 "The representation must treat every row on its own, but the features of a public row change with the "
                 "rows beside it: private rows would leak into each other's features."
             )
-        if isinstance(learned, TableFeatures):
-            at_once = ANY
+        if isinstance(fitted, TableFeatures):
+            block_rows = ANY
         else:
-            with _one_thread(learned):
-                at_once = independent_rows(learned.transform, X_public)
-    return Representation(learned, features=together.shape[1], rows=at_once, encoder=encoder)
+            with _one_thread(fitted):
+                block_rows = independent_rows(fitted.transform, X_public)
+    return Representation(fitted, features=batch.shape[1], rows=block_rows, encoder=encoder)
 
 
 def default_representation(
     X_public: Any,
 ) -> Literal["hog", "patches", "table", "embeddings", "text", "tfidf", "raw"]:
-    """The representation that "auto" stands for.
+    """Return the representation that "auto" selects.
 
     Parameters
     ----------
@@ -213,9 +211,9 @@ def default_representation(
 
 
 def is_linear(name: Any, X_public: Any) -> bool:
-    """Whether a linear model on the image features `name` separates classes: patches and contrastive features.
+    """Return whether a linear model on the image features `name` separates classes (patches, contrastive features).
 
-    Then sums of features are released, as for tables; for other image features, the votes alone.
+    If so, sums of features are released, as for tables; for other image features, votes alone.
     """
     if not isinstance(name, str) or name not in (PATCHES, CONTRASTIVE):
         return False
@@ -223,36 +221,38 @@ def is_linear(name: Any, X_public: Any) -> bool:
 
 
 def is_embedded(choice: Any, X_public: Any) -> bool:
-    """Whether a linear model on the features of `choice` ("auto", a name, a transformer) separates classes.
+    """Return whether a linear model on the features of `choice` ("auto", a name, a transformer) separates classes.
 
-    True for image and text encoders, for columns of embeddings, and where `is_linear`; False for tables.
+    True for image and text encoders, for columns of embeddings, and if `is_linear`; False for tables.
     """
     name = default_representation(X_public) if isinstance(choice, str) and choice == "auto" else choice
-    return _encoder(name) is not None or is_linear(name, X_public) or (isinstance(name, str) and name == "embeddings")
+    return (
+        _encoder_for(name) is not None or is_linear(name, X_public) or (isinstance(name, str) and name == "embeddings")
+    )
 
 
-def _encoder(representation: Any) -> Encoder | None:
+def _encoder_for(representation: Any) -> Encoder | None:
     if reads_text(representation):
         return TextColumns(representation)
-    if from_factory(representation):
+    if is_factory(representation):
         return MadeEncoder(representation)
     return FrozenEncoder(representation) if reads_rows(representation) else None
 
 
-def _components(embedded: Any) -> Any:
+def _reduce_embedding(embedded: Any) -> Any:
     # Thousands of directions with little variance would dominate the distances.
-    return make_pipeline(EmbeddedFeatures(), PCA(min(MOST_COMPONENTS, embedded.shape[1], row_count(embedded) - 1)))
+    return make_pipeline(EmbeddedFeatures(), PCA(min(MAX_COMPONENTS, embedded.shape[1], row_count(embedded) - 1)))
 
 
 class _Flat(TransformerMixin, BaseEstimator):
-    """Rows of any shape as flat rows of doubles: in single precision, rounding depends on the position of a row."""
+    """Flatten rows to doubles, because in single precision rounding depends on the position of a row."""
 
     def fit(self, X: ArrayLike, y: Any = None) -> _Flat:
-        """Nothing is learned."""
+        """Learn nothing."""
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """float64 (rows, values of a row)."""
+        """Return float64 (rows, values of a row)."""
         array = np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float64)
         return array.reshape(len(array), -1)
 
@@ -261,15 +261,15 @@ class _Flat(TransformerMixin, BaseEstimator):
 
 
 def _one_thread(transformer: Any) -> AbstractContextManager[Any]:
-    """Linear algebra on one thread; no limit where there is none, because searching for its libraries takes time."""
+    """Limit linear algebra to one thread; transformers without it have no limit, because setting one takes time."""
     return nullcontext() if isinstance(transformer, _Flat | TableFeatures) else on_one_thread()
 
 
 def require_known(name: str) -> None:
-    """Refuse an unknown name, and the name of an encoder that is not installed."""
+    """Refuse an unknown name, and an encoder that is not installed."""
     if reads_text(name):
         require_text_encoder(name)
-    elif from_factory(name):
+    elif is_factory(name):
         require_factory(name)
     elif reads_rows(name):
         require_frozen(name)
@@ -278,7 +278,7 @@ def require_known(name: str) -> None:
 
 
 def name_without_folder(name: str) -> str:
-    """The name of a representation as a release may show it: without the folders of a path.
+    """Return the name of a representation without the folders of a path, for a release.
 
     >>> name_without_folder("onnx:/home/me/scans.onnx"), name_without_folder("photos")
     ('onnx:scans.onnx', 'photos')
@@ -288,14 +288,14 @@ def name_without_folder(name: str) -> str:
 
 
 def is_file_or_code(name: str) -> bool:
-    """Whether a representation is a file or code of the operator, which others need not have and should not run."""
+    """Return whether a representation is a file or code of the operator, which others should not run."""
     return name.startswith((FACTORY, ONNX))
 
 
 def require_shared(name: str) -> None:
-    """Refuse a representation that not every owner of a study has: files and code belong to one owner.
+    """Refuse a representation that some owners of a study lack: a file or code of one owner.
 
-    Checked before any other use of a name that another owner wrote, so that no code of their choice runs.
+    Call this before any other use of another owner's name, so that no code of their choice runs.
     """
     if is_file_or_code(name):
         raise InvalidInput(
@@ -304,39 +304,39 @@ def require_shared(name: str) -> None:
     require_known(name)
 
 
-def _named(name: str, X_public: Any) -> Any:
+def _create_transformer(name: str, X_public: Any) -> Any:
     require_known(name)
     if holds_text_alone(X_public):
         raise InvalidInput(
             "The representation of texts must be text, text:FOLDER, tfidf, onnx:FILE or torch:MODULE:FACTORY, got "
             f"{name!r}."
         )
-    most = min(128, row_count(X_public) - 1)
+    components = min(128, row_count(X_public) - 1)
     named: dict[str, Callable[[], Any]] = {
-        "hog": lambda: _hog(most),
+        "hog": lambda: _hog(components),
         "patches": lambda: make_pipeline(
-            PatchFeatures(), StandardScaler(with_std=False), Normalizer(), EvenedComponents(most)
+            PatchFeatures(), StandardScaler(with_std=False), Normalizer(), EvenedComponents(components)
         ),
         "table": TableFeatures,
         "embeddings": EmbeddedFeatures,
-        "pca": lambda: make_pipeline(_Flat(), PCA(min(most, int(np.prod(np.shape(X_public)[1:]))))),
+        "pca": lambda: make_pipeline(_Flat(), PCA(min(components, int(np.prod(np.shape(X_public)[1:]))))),
         "raw": _Flat,
         CONTRASTIVE: _contrastive,
-        "hog+contrastive": lambda: beside_gradients(_contrastive(), most),
+        "hog+contrastive": lambda: beside_gradients(_contrastive(), components),
     }
     return named[name]() if name in named else from_entry_point("ostrakon.encoders", name)()
 
 
-def _hog(most: int) -> Any:
-    return make_pipeline(DeskewHOG(), _Flat(), PCA(most))
+def _hog(components: int) -> Any:
+    return make_pipeline(DeskewHOG(), _Flat(), PCA(components))
 
 
-def beside_gradients(encoder: Any, most: int = 64) -> Any:
-    """An image encoder and upright gradients (at most `most` components), to be fitted.
+def beside_gradients(encoder: Any, components: int = 64) -> Any:
+    """Return an unfitted union of an image encoder and upright gradients (at most `components`).
 
-    Both give directions from their public mean, so that they have equal weight.
+    Both compute directions from their public mean, so they have equal weight.
     """
-    parts = {"hog": _hog(most), "encoder": encoder}
+    parts = {"hog": _hog(components), "encoder": encoder}
     return FeatureUnion(
         [(name, make_pipeline(part, StandardScaler(with_std=False), Normalizer())) for name, part in parts.items()]
     )
@@ -348,9 +348,9 @@ def _contrastive() -> Any:
     return ContrastiveEncoder(verbose=1)
 
 
-def _learned(transformer: Any, X_public: Any, random_state: int | None) -> Any:
+def _fit_transformer(transformer: Any, X_public: Any, random_state: int | None) -> Any:
     if isinstance(transformer, str):
-        transformer = _named(transformer, X_public)
+        transformer = _create_transformer(transformer, X_public)
     if isinstance(transformer, type):
         raise InvalidInput(f"representation must be an instance such as {transformer.__name__}(), got the class.")
     if hasattr(transformer, "fit") and hasattr(transformer, "transform"):
@@ -368,7 +368,7 @@ def _learned(transformer: Any, X_public: Any, random_state: int | None) -> Any:
 
 
 def seeded(estimator: Any, random_state: int | None) -> Any:
-    """`estimator` with its random_state, and those of what it is made of, set where they exist and are unset."""
+    """Set the random_state of `estimator` and of its parts where it exists and is unset; return `estimator`."""
     if random_state is None or not hasattr(estimator, "get_params"):
         return estimator
     seed = whole("random_state", random_state)
@@ -377,7 +377,7 @@ def seeded(estimator: Any, random_state: int | None) -> Any:
 
 
 class _Network:
-    """A frozen torch module, in evaluation mode: batch norm in training mode would mix, and learn from, the rows."""
+    """A frozen torch module in evaluation mode, because batch norm in training mode mixes rows."""
 
     def __init__(self, module: Any) -> None:
         self.module = module

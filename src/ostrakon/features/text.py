@@ -103,7 +103,7 @@ class TextColumns(TransformerMixin, BaseEstimator):
         """What a recipient needs to encode the column `name`: an entry of student.json."""
         encoder = self.encoders_[name]
         if not isinstance(encoder, TfidfVectorizer):
-            text = f"{encoder.checked()}, scaled to length 1"
+            text = f"{encoder.identity()}, scaled to length 1"
             return {"name": name, "kind": "embedding", "width": encoder.width, "encoder": text}
         terms = encoder.get_feature_names_out().tolist()
         return {"name": name, "kind": "tfidf", "width": len(terms), "terms": terms, "idf": encoder.idf_.tolist()}

@@ -64,7 +64,7 @@ class Canaries:
         if sums is not None and without.moments is not None:
             moments, steps = without.moments.counts.copy(), sums.steps(queries)[self.cells]
             if isinstance(sums, LabelMap):
-                moments += sums.table(sums.added(steps, sums.ends[self.labels]))
+                moments += sums.table(sums.contributions(steps, sums.ends[self.labels]))
             elif isinstance(sums, SumMap):
                 moments += sums.table(quantity_steps(steps, end_steps(self.labels)).sum(axis=0))
             else:

@@ -54,7 +54,7 @@ class LabelRidge(ClassifierMixin, BaseEstimator):
         sums = label_map.sums(moments.sums)
         if not (np.isfinite(sums).all() and np.isfinite(votes_for).all()):
             raise InvalidInput("The released sums must be finite.")
-        rows = label_map.directions_of.unrounded(X)
+        rows = label_map.sum_map.unrounded(X)
         sigma = float(label_map.sums(np.full(moments.sums.shape, moments.sigma))[0, 0])
         cell_index, cells = cells_of_rows(X, released)
         sigma_of_counts, labels = float(released.sigma2), label_map.labels
@@ -74,10 +74,10 @@ class LabelRidge(ClassifierMixin, BaseEstimator):
             noise=noise,
             noise_of_totals=sigma_of_counts * (2 / labels) ** 0.5,
             records=moments.records,
-            blocks=label_map.directions_of.blocks,
+            blocks=label_map.sum_map.blocks,
             zero=-1.0 if label_map.limited else 0.0,
         )
-        self.directions_ = label_map.directions_of
+        self.directions_ = label_map.sum_map
         self.classes_ = np.arange(labels)
         self.rates_ = released_rates(moments)
         self.thresholds_ = thresholds_of(self.predict_proba(X), self.rates_)
@@ -113,7 +113,7 @@ def released_rates(moments: Any) -> FloatArray:
     moments: `ostrakon.students.moment_students.ReleasedMoments` of a `LabelMap`.
     """
     label_map = moments.directions
-    counted = label_map.sums(moments.sums)[0] / (moments.records * label_map.directions_of.constant)
+    counted = label_map.sums(moments.sums)[0] / (moments.records * label_map.sum_map.constant)
     return np.clip(counted if label_map.limited else (counted + 1) / 2, 0, 1)
 
 

@@ -187,7 +187,7 @@ class _VoteRule:
         np.add.at(counts, where, cast)
         steps = sums.steps(features)
         if count == len(owner):
-            return Contributions(counts, sums.table(sums.added(steps, labels)), count)
+            return Contributions(counts, sums.table(sums.contributions(steps, labels)), count)
         signs = sums.signs(labels).T
         added = [_means(owner, rounded_product(steps, sign), count).sum(axis=0) for sign in signs]
         return Contributions(counts, sums.table(np.stack(added, axis=1)), count)

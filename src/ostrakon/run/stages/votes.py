@@ -223,7 +223,7 @@ def moment_map(plan: Plan, view: View, queries: IntArray) -> MomentMap | SumMap 
     noise = plan.mechanism.moment_noise
     if isinstance(plan.mechanism, LabelsGNMax):
         sum_map = SumMap.of(view.public)
-        return LabelMap(directions_of=sum_map, labels=plan.classes, max_labels=plan.mechanism.max_labels)
+        return LabelMap(sum_map=sum_map, labels=plan.classes, max_labels=plan.mechanism.max_labels)
     if isinstance(plan.mechanism, QuantityGNMax):
         return SumMap.of(view.public)
     if noise is None:
