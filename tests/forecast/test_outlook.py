@@ -47,14 +47,14 @@ def test_what_needs_no_rehearsal_is_told_before_one():
         reports.append((done, total))
 
     asked = {"records": 1000, "epsilons": [1.0, 4.0], "mechanisms": ["bounded-gnmax"], "repetitions": 2}
-    found = outlook(PublicRows.of(X, Y), options, **asked, progress=played, settled=reports.append)
+    found = outlook(PublicRows.of(X, Y), options, **asked, progress=played, on_offers=reports.append)
     assert reports[1:] == [(done, 4) for done in (0, 1, 2, 4)]
     assert reports[0].basis == "No accuracy is forecast: simulations follow."
     assert reports[0].offers == found.offers
     assert found.rehearsal is not None
     reports.clear()
     with pytest.raises(InvalidInput, match="accuracy cannot be looked for"):
-        outlook(PublicRows.of(X[:20], Y[:20]), options, **asked, accuracy=0.8, settled=reports.append)
+        outlook(PublicRows.of(X[:20], Y[:20]), options, **asked, accuracy=0.8, on_offers=reports.append)
     assert reports == []
 
 

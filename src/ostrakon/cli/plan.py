@@ -104,7 +104,7 @@ def plan(
         rehearsed=rehearse,
         repetitions=repetitions,
         progress=False if as_json else (True if console.is_terminal else report),
-        settled=(lambda priced: None) if as_json else _show,
+        on_offers=(lambda priced: None) if as_json else _show,
     )
     _show_forecast(result, out, as_json=as_json)
     if all(offer.plan is None for offer in result.offers):

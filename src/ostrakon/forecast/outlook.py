@@ -1,4 +1,4 @@
-"""What an epsilon buys: offers, a rehearsal, and the least epsilon for an accuracy."""
+"""The outlook of a run: offers, a rehearsal, and the smallest epsilon for an accuracy."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from ostrakon.features.representation import is_embedded
 from ostrakon.forecast.interval import MEASURES
 from ostrakon.forecast.least_epsilon import LeastEpsilon, least_epsilon
 from ostrakon.forecast.offers import Offer, default_mechanisms, make_offers, neighbours
-from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
+from ostrakon.forecast.public_rows import MIN_TO_REHEARSE, PublicRows
 from ostrakon.forecast.rehearsal import REPETITIONS, Rehearsal, rehearse
 from ostrakon.html_table import html_table
 from ostrakon.mechanisms.registry import find
@@ -30,29 +30,29 @@ _TITLES = {
 }
 NOT_YET = "simulations follow"
 PER_RECORD, ALL, NONE = REHEARSED = ("per-record", "all", "none")
-"""What is rehearsed: per-record teachers (quick), trained ones too (as slow as that number of runs), or nothing."""
+"""What is rehearsed: per-record teachers (quick), also trained ones (as slow as that many runs), or nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outlook:
-    """What each epsilon buys, from public rows and numbers alone.
+    """Plans and forecasts at several epsilons, from public rows and numbers alone.
 
     Parameters
     ----------
     records : int
-        Private records, or users if `unit` is "user".
+        Number of private records, or of users if `unit` is "user".
     pool, classes : int
-        Public rows and classes (or labels of a row) for which it holds.
+        Number of public rows, and of classes (or labels of a row).
     unit : {"record", "user"}
         What is protected.
     offers : tuple of Offer
-        Every mechanism at every epsilon.
+        One for each mechanism and epsilon.
     rehearsal : Rehearsal, optional
-        Results of the run on public rows; None if it was not simulated.
+        Results of runs on public rows; None if none were simulated.
     not_rehearsed : str
-        Why it was not.
+        Why none were simulated.
     least : LeastEpsilon, optional
-        The least epsilon for the accuracy that was asked for.
+        The smallest epsilon for the requested accuracy.
     target : {"classes", "quantity", "labels"}
         What is predicted.
     """
@@ -69,7 +69,7 @@ class Outlook:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """What is forecast."""
+        """Names of the forecast measures."""
         return MEASURES[self.target]
 
     @property
@@ -113,13 +113,13 @@ class Outlook:
         return "; ".join(words)
 
     def _by_measure(self, scores: Sequence[float]) -> float | dict[str, float]:
-        """A number for JSON; several by their measures."""
+        """Return one score as a number, several by measure."""
         return scores[0] if len(scores) == 1 else dict(zip(self.measures, scores, strict=True))
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, finite numbers only."""
-        played = self.rehearsal
-        labelled = None if played is None or played.simulated else played
+        """Return plain values for JSON, finite numbers only."""
+        rehearsal = self.rehearsal
+        labelled = None if rehearsal is None or rehearsal.simulated else rehearsal
         content: dict[str, Any] = {
             "records": self.records,
             "unit": self.unit,
@@ -134,25 +134,25 @@ class Outlook:
                 "trained": neighbours(per_record=False, unit=self.unit),
             },
             "basis": self.basis,
-            "simulated": None if played is None else played.simulated,
+            "simulated": None if rehearsal is None else rehearsal.simulated,
             "majority": None if labelled is None else self._by_measure(labelled.constant),
             "not_private": None if labelled is None else self._by_measure(labelled.not_private),
             "forecasts": [] if labelled is None else [one.as_dict() for one in labelled.forecasts],
             "lost_in_simulated_worlds": []
-            if played is None or labelled is not None
+            if rehearsal is None or labelled is not None
             else [
                 {
                     "epsilon": one.epsilon,
                     "mechanism": one.mechanism,
-                    **dict(zip(("mean", "least", "most"), played.lost(one), strict=True)),
+                    **dict(zip(("mean", "least", "most"), rehearsal.lost(one), strict=True)),
                 }
-                for one in played.forecasts
+                for one in rehearsal.forecasts
             ],
             "not_forecast": []
-            if played is None
+            if rehearsal is None
             else [
                 {"epsilon": epsilon, "mechanism": mechanism, "why": why}
-                for (epsilon, mechanism), why in played.failures.items()
+                for (epsilon, mechanism), why in rehearsal.failures.items()
             ],
         }
         if self.least is not None:
@@ -192,16 +192,16 @@ def plan(
     random_state: int = 0,
     progress: bool = False,
 ) -> Outlook:
-    """What each of `epsilons` buys, from public rows and numbers alone, before any private data are read.
+    """Return plans and forecasts for each of `epsilons`, from public rows and numbers alone.
 
     Parameters
     ----------
     X_public : frame or array
-        The public rows, as `PATEClassifier.fit` takes them.
+        The public rows, in a form that `PATEClassifier.fit` accepts.
     y_public : array, optional
-        Their labels, None among them for rows without one. Without labels, simulated worlds tell epsilons apart. Of a
-        quantity its values; of several labels 0 or 1 for each, (rows, labels), or texts such as "a;b". Without these
-        nothing is rehearsed.
+        Their labels, with None for rows without one. Without labels, random labels are simulated to compare epsilons.
+        For a quantity, its values; for several labels of a row, 0 or 1 for each, (rows, labels), or texts such as
+        "a;b"; without these nothing is rehearsed.
     records : int
         Number of private records, or of users if `unit` is "user".
     epsilons : iterable of float, default (0.1, 0.5, 1, 2, 4)
@@ -209,25 +209,25 @@ def plan(
     classes : sequence, optional
         All labels, if `y_public` does not contain them.
     labels : sequence of str, optional
-        Labels of which a row may have several, instead of `classes`.
+        Labels if a row may have several, instead of `classes`.
     range : tuple of (float, float), optional
         The public range of a target that is a quantity, instead of `classes`.
     mechanisms : iterable of str, optional
-        Names; by default per-record teachers, and two mechanisms of trained teachers.
+        Names; by default those of per-record teachers, and two mechanisms of trained teachers.
     delta, n_teachers, n_queries, max_answers, guarantee, agreement, teacher, student, representation
-        As of `PATEClassifier`; guarantee="gate" takes minutes.
+        See `PATEClassifier`; guarantee="gate" takes minutes.
     unit : {"record", "user"}
         "user" protects all rows of a user together; such runs are priced, not simulated.
     parameters : mapping, optional
-        Parameters of mechanisms, by name, as {"max_contributions": 2}; mechanisms without a parameter ignore it.
+        Parameters of mechanisms by name, such as {"max_contributions": 2}; mechanisms without a parameter ignore it.
     accuracy : float, optional
-        In (0, 1): look for the least epsilon that gives it; needs labels, of one class a row.
+        In (0, 1): search for the smallest epsilon that reaches it; needs labels, one class per row.
     rehearse : {"per-record", "all", "none"}
         "all" also trains teachers, `repetitions` times at each epsilon.
     repetitions : int, default 5
         At least 2.
     random_state : int
-        Of all splits, models and noise: nothing here is private.
+        Seed of all splits, models and noise, none of which are private.
     progress : bool
         Show the progress of the rehearsal.
 
@@ -242,12 +242,12 @@ def plan(
 
     Notes
     -----
-    Guarantee: no private row is read, so it costs no privacy. Every offer is what `ostrakon train` would settle
-    (`ostrakon.planning.make_plan.make_plan`). A forecast is a statement about rows like the public ones.
+    Guarantee: no private row is read, so it costs no privacy. Each offer has the plan of `ostrakon train`
+    (`ostrakon.planning.make_plan.make_plan`). Forecasts hold for private rows of the same kind as the public ones.
     """
     quantity = None if range is None else Quantity.of(range)
-    several = None if labels is None else Labels(names=tuple(map(str, labels)))
-    shown = PublicRows.of(X_public, y_public, classes=classes, read_by=other_target(quantity, several))
+    label_set = None if labels is None else Labels(names=tuple(map(str, labels)))
+    public = PublicRows.of(X_public, y_public, classes=classes, read_by=other_target(quantity, label_set))
     options = Options(
         delta=delta,
         teachers=n_teachers,
@@ -262,7 +262,7 @@ def plan(
         seed=random_state,
     )
     return outlook(
-        shown,
+        public,
         options,
         records=records,
         epsilons=epsilons,
@@ -276,7 +276,7 @@ def plan(
 
 
 def outlook(
-    shown: PublicRows,
+    public: PublicRows,
     options: Options,
     *,
     records: int,
@@ -287,18 +287,18 @@ def outlook(
     rehearsed: str = PER_RECORD,
     repetitions: int = REPETITIONS,
     progress: bool | Report = False,
-    settled: Callable[[Outlook], None] = lambda priced: None,
+    on_offers: Callable[[Outlook], None] = lambda priced: None,
 ) -> Outlook:
-    """As `plan`, from public rows and the options of a run.
+    """Return `plan` for public rows and the options of a run.
 
-    settled: receives everything but the rehearsal, which may take minutes, as soon as it is known. progress: as of
+    on_offers: receives the outlook before the rehearsal, which may take minutes. progress: see
     `ostrakon.progress.reporting`.
     """
     records = whole("records", records, at_least=1)
     if not isinstance(epsilons, Iterable) or isinstance(epsilons, str):
         raise InvalidInput(f"epsilons must be a list of positive numbers, got {epsilons!r}.")
-    asked = sorted({positive("epsilons", epsilon) for epsilon in epsilons})
-    if not asked:
+    epsilons = sorted({positive("epsilons", epsilon) for epsilon in epsilons})
+    if not epsilons:
         raise InvalidInput("epsilons must hold at least one number, got none.")
     if rehearsed not in REHEARSED:
         raise InvalidInput(f"rehearse must be one of {', '.join(REHEARSED)}, got {rehearsed!r}.")
@@ -307,60 +307,60 @@ def outlook(
         fraction("accuracy", accuracy)
     if accuracy is not None and rehearsed == NONE:
         raise InvalidInput("accuracy needs simulations, got 'none' for rehearse.")
-    names = _mechanisms(mechanisms, shown, options)
+    names = _mechanisms(mechanisms, public, options)
     require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
     if unit not in UNITS:
         raise InvalidInput(f"unit must be one of {', '.join(UNITS)}, got {unit!r}.")
-    sizes: Any = {"unit": unit, "records": records, "pool": shown.rows, "classes": len(shown.classes)}
-    sizes["target"] = shown.target
-    embedded = is_embedded(options.representation, shown.X)
-    offers = make_offers(options, epsilons=asked, mechanisms=names, embedded=embedded, **sizes)
-    played = [offer for offer in offers if rehearsed == ALL or find(offer.mechanism).per_record]
-    possible = [offer for offer in played if offer.plan is not None]
-    why = _why_not_rehearsed(shown, rehearsed, unit=unit, played=len(played), possible=len(possible))
-    if accuracy is not None and shown.target != "classes":
-        why = f"of this target {' and '.join(MEASURES[shown.target])} are forecast"
-    if accuracy is not None and not len(shown.labelled):
+    sizes: Any = {"unit": unit, "records": records, "pool": public.rows, "classes": len(public.classes)}
+    sizes["target"] = public.target
+    embedded = is_embedded(options.representation, public.X)
+    offers = make_offers(options, epsilons=epsilons, mechanisms=names, embedded=embedded, **sizes)
+    simulated = [offer for offer in offers if rehearsed == ALL or find(offer.mechanism).per_record]
+    planned = [offer for offer in simulated if offer.plan is not None]
+    why = _why_not_rehearsed(public, rehearsed, unit=unit, simulated=len(simulated), planned=len(planned))
+    if accuracy is not None and public.target != "classes":
+        why = f"of this target {' and '.join(MEASURES[public.target])} are forecast"
+    if accuracy is not None and not len(public.labelled):
         why = why or "the public rows have no labels"
     if why and accuracy is not None:
         raise InvalidInput(f"accuracy cannot be looked for: {why}.")
     priced = Outlook(**sizes, offers=offers, not_rehearsed=why or NOT_YET)
-    settled(priced)
+    on_offers(priced)
     if why:
         return priced
-    rehearsal = rehearse(shown, possible, options, records=records, repetitions=repetitions, progress=progress)
+    rehearsal = rehearse(public, planned, options, records=records, repetitions=repetitions, progress=progress)
     if accuracy is not None and not rehearsal.forecasts:
         raise InvalidInput("accuracy cannot be looked for: no run could be simulated.")
     least = None if accuracy is None else least_epsilon(rehearsal.forecasts, accuracy)
     return dataclasses.replace(priced, rehearsal=rehearsal, not_rehearsed="", least=least)
 
 
-def _mechanisms(asked: Iterable[str] | str | None, shown: PublicRows, options: Options) -> list[str]:
-    """The names of the mechanisms that are offered, each once; refused if there are none."""
-    if asked is None:
-        images = sees_images(shown.X, options.representation)
-        embedded = is_embedded(options.representation, shown.X)
-        sizes: Any = {"classes": len(shown.classes), "images": images, "embedded": embedded}
-        asked = default_mechanisms(options, **sizes, target=shown.target)
-    names = list(dict.fromkeys([asked] if isinstance(asked, str) else asked))
+def _mechanisms(mechanisms: Iterable[str] | str | None, public: PublicRows, options: Options) -> list[str]:
+    """Return the distinct names of the offered mechanisms; refuse an empty list."""
+    if mechanisms is None:
+        images = sees_images(public.X, options.representation)
+        embedded = is_embedded(options.representation, public.X)
+        sizes: Any = {"classes": len(public.classes), "images": images, "embedded": embedded}
+        mechanisms = default_mechanisms(options, **sizes, target=public.target)
+    names = list(dict.fromkeys([mechanisms] if isinstance(mechanisms, str) else mechanisms))
     if not names:
         raise InvalidInput("mechanisms must name at least one mechanism, got none.")
     return names
 
 
-def _why_not_rehearsed(shown: PublicRows, rehearsed: str, *, unit: Unit, played: int, possible: int) -> str:
-    """Why nothing is rehearsed, in words; empty if something is. played, possible: numbers of offers."""
-    rows = len(shown.labelled) or shown.rows
+def _why_not_rehearsed(public: PublicRows, rehearsed: str, *, unit: Unit, simulated: int, planned: int) -> str:
+    """Return why nothing is rehearsed; empty if something is. simulated, planned: numbers of offers."""
+    rows = len(public.labelled) or public.rows
     if rehearsed == NONE:
         return "none was asked for"
-    if shown.target != "classes" and not len(shown.labelled):
+    if public.target != "classes" and not len(public.labelled):
         return "no public row has a known target to simulate runs with"
     if unit == "user":
         return "runs that protect users are priced, not simulated"
-    if not played:
+    if not simulated:
         return "trained teachers are simulated only with rehearse='all'"
-    if not possible:
+    if not planned:
         return "every plan is refused"
-    if rows < FEWEST_TO_REHEARSE:
-        return f"{rows} public rows are too few for simulations, at least {FEWEST_TO_REHEARSE} are needed"
+    if rows < MIN_TO_REHEARSE:
+        return f"{rows} public rows are too few for simulations, at least {MIN_TO_REHEARSE} are needed"
     return ""

@@ -1,4 +1,4 @@
-"""What is known before anything private is looked at: public rows, perhaps with labels, and the classes."""
+"""Public rows, their labels if any, and the classes: all inputs of a forecast."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ from ostrakon.run.inputs.texts import open_texts, public_frame_of
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray
 
-FEWEST_TO_REHEARSE = 40
-"""Labelled rows below which no part of them would be large enough to play with."""
+MIN_TO_REHEARSE = 40
+"""Smallest number of labelled rows with which runs are simulated."""
 _UNKNOWN = -1
 
 
@@ -36,9 +36,9 @@ _UNKNOWN = -1
 class PublicRows:
     """Public rows: a frame, an array, or images.
 
-    y: class numbers, (rows,); of several labels 0 or 1 for each, (rows, labels); -1 in a row without a label. Of a
-    quantity its values, NaN where there is none. classes: their labels; of a quantity, its ends. read_by: the range of
-    a quantity, or several labels of a row.
+    y: class numbers, (rows,), or for several labels 0 or 1 for each, (rows, labels), with -1 in rows without a label;
+    for a quantity its values, NaN if unknown. classes: their labels; for a quantity, the ends of its range. read_by:
+    range of a quantity, or several labels of a row.
     """
 
     X: Any
@@ -58,7 +58,7 @@ class PublicRows:
 
     @property
     def labelled(self) -> IntArray:
-        """Positions of the rows that have a label, or a value."""
+        """Positions of the rows with a label or a value."""
         if self.target == "quantity":
             return np.flatnonzero(np.isfinite(self.y))
         return np.flatnonzero((self.y if self.y.ndim == 1 else self.y[:, 0]) != _UNKNOWN)
@@ -72,11 +72,10 @@ class PublicRows:
         classes: Sequence[Any] | None = None,
         read_by: Quantity | Labels | None = None,
     ) -> "PublicRows":
-        """From arrays or frames; y: labels, None among them for rows without one, or no labels at all.
+        """Return public rows from arrays or frames; y: labels, with None for rows without one, or None.
 
-        read_by: the range of a quantity, or several labels of a row.
-        Errors: `InvalidInput` for lengths that differ, fewer than two classes, labels that are not among `classes`,
-        and classes beside a range or several labels.
+        Errors: `InvalidInput` for different lengths, fewer than two classes, labels that are not among `classes`, and
+        for both `classes` and `read_by`.
         """
         rows = as_frame(X, "X_public")
         rows = rows if hasattr(rows, "iloc") else np.asarray(rows)
@@ -85,58 +84,58 @@ class PublicRows:
         if read_by is not None and classes is not None:
             raise InvalidInput("classes cannot be given with a range or with several labels.")
         if read_by is not None:
-            return cls.other(rows, y, read_by)
+            return cls.for_target(rows, y, read_by)
         if y is None:
-            return cls.named(rows, None, classes, what="y_public")
-        given = np.asarray(y, object)
-        if given.ndim != 1 or len(given) != row_count(rows):
+            return cls.for_classes(rows, None, classes, what="y_public")
+        labels = np.asarray(y, object)
+        if labels.ndim != 1 or len(labels) != row_count(rows):
             raise InvalidInput(
-                f"y_public must have one label per public row, {row_count(rows)}, got an array of shape {given.shape}."
+                f"y_public must have one label per public row, {row_count(rows)}, got an array of shape {labels.shape}."
             )
-        named = [None if none else str(label) for label, none in zip(given, pd.isna(given), strict=True)]
-        return cls.named(rows, named, classes, what="y_public")
+        names = [None if missing else str(label) for label, missing in zip(labels, pd.isna(labels), strict=True)]
+        return cls.for_classes(rows, names, classes, what="y_public")
 
     @classmethod
-    def other(cls, X: Any, known: Any, read_by: Quantity | Labels) -> "PublicRows":
-        """Public rows for a quantity or several labels.
+    def for_target(cls, X: Any, known: Any, read_by: Quantity | Labels) -> "PublicRows":
+        """Return public rows for a quantity or several labels.
 
-        known: values of the quantity, None among them for rows without one; or cells such as `a;b`, where None is a row
-        with none of the labels, or 0 and 1 with a column for each; None if nothing is known.
-        Errors: `InvalidInput` for another number of rows, and for what is not a value or a label.
+        known: values of the quantity, with None for rows without one; or cells such as `a;b`, with None for rows
+        without labels; or 0 and 1 in a column for each label; or None.
+        Errors: `InvalidInput` for another number of rows, and for invalid values or labels.
         """
-        rows, given = row_count(X), None if known is None else np.asarray(known, object)
-        if given is not None and len(given) != rows:
-            raise InvalidInput(f"y_public must have a value or set of labels per public row, {rows}, got {len(given)}.")
-        where = np.flatnonzero([] if given is None else ~pd.isna(given).reshape(rows, -1).any(axis=1))
+        rows, cells = row_count(X), None if known is None else np.asarray(known, object)
+        if cells is not None and len(cells) != rows:
+            raise InvalidInput(f"y_public must have a value or set of labels per public row, {rows}, got {len(cells)}.")
+        where = np.flatnonzero([] if cells is None else ~pd.isna(cells).reshape(rows, -1).any(axis=1))
         if isinstance(read_by, Quantity):
             y = np.full(rows, np.nan)
-            y[where] = [] if given is None else read_by.numbers(pd.Series(given[where], dtype=object))
+            y[where] = [] if cells is None else read_by.numbers(pd.Series(cells[where], dtype=object))
             return cls(X=X, y=y, classes=ENDS, read_by=read_by)
         y = np.full((rows, len(read_by.names)), _UNKNOWN, np.int64)
-        if given is not None and given.ndim > 1:
+        if cells is not None and cells.ndim > 1:
             known = np.asarray(columns_by_name(known, read_by.names), object)
             y[where] = require_indicators(known[where], read_by.names)
-        elif given is not None and len(where):
-            y = read_by.indicators(given)
+        elif cells is not None and len(where):
+            y = read_by.indicators(cells)
         return cls(X=X, y=y, classes=read_by.names, read_by=read_by)
 
     @classmethod
-    def named(
+    def for_classes(
         cls, X: Any, labels: Sequence[str | None] | None, classes: Sequence[Any] | None, *, what: str
     ) -> "PublicRows":
-        """As `of`, from labels that are text; what: the name of the labels in messages."""
-        given = None if classes is None else [str(label) for label in classes]
+        """Return public rows with labels that are text; what: name of the labels in messages. Errors: as `of`."""
+        names = None if classes is None else [str(label) for label in classes]
         known = sorted({label for label in labels or () if label is not None})
-        if given is not None and not 1 < len(given) == len(set(given)):
-            raise InvalidInput(f"classes must be at least 2 different labels, got {given}.")
-        if given is None and len(known) < 2:
-            seen = f"one label alone, {known[0]!r}," if known else "no labels"
+        if names is not None and not 1 < len(names) == len(set(names)):
+            raise InvalidInput(f"classes must be at least 2 different labels, got {names}.")
+        if names is None and len(known) < 2:
+            number = f"one label alone, {known[0]!r}," if known else "no labels"
             raise InvalidInput(
-                f"The target {what!r} has {seen} in the public data; name all classes with --classes, or give the "
+                f"The target {what!r} has {number} in the public data; name all classes with --classes, or give the "
                 "--range of a quantity."
             )
-        counts: dict[str | None, int] = dict.fromkeys(known if given is None else given, 1)
-        names, _ = agree_on_classes(counts, known, given, target=what, public="the public data")
+        counts: dict[str | None, int] = dict.fromkeys(known if names is None else names, 1)
+        names, _ = agree_on_classes(counts, known, names, target=what, public="the public data")
         numbers = np.full(row_count(X), _UNKNOWN, np.int64)
         where = [row for row, label in enumerate(labels or ()) if label is not None]
         if where and labels is not None:
@@ -154,14 +153,13 @@ def read_public(
     drop: Sequence[str] = (),
     read_by: Quantity | Labels | None = None,
 ) -> PublicRows:
-    """The public table, images or texts in a file or folder; a table without labels has no target.
+    """Return the public table, images or texts in a file or folder; a table without labels has no target.
 
-    text: whether free text is read from a table. by: the column of users; where it is there, nothing is learned from
-    it. drop: columns to leave out. read_by: as of `PublicRows.of`. A .txt file is one of a text a line where `classes`
-    are given and no target is.
+    text: whether free text is read from a table. by: the column of users, which is no feature. drop: columns to leave
+    out. read_by: see `PublicRows`. With `classes` and without a target, a .txt file has one text per line.
 
-    Errors: `InvalidInput` in one sentence: what cannot be read, no labels and no classes, a target that is a quantity
-    or that the table lacks, a file of a run's private folder.
+    Errors: `InvalidInput` for unreadable files, neither labels nor classes, a target that is a quantity or is missing,
+    and a file of a run's private folder.
     """
     refuse_private_folder(path)
     if isinstance(read_by, Quantity) and classes is not None:
@@ -174,12 +172,12 @@ def read_public(
         texts = open_texts(path)
         rows, known = public_frame_of(texts), texts.labels
     else:
-        given: Any = {"by": by, "text": text, "drop": drop, "read_by": read_by}
-        rows, known, target = _rows_of_table(path, target, needed=classes is None and read_by is None, **given)
+        options: Any = {"by": by, "text": text, "drop": drop, "read_by": read_by}
+        rows, known, target = _rows_of_table(path, target, needed=classes is None and read_by is None, **options)
     if read_by is not None:
-        return PublicRows.other(rows, known, read_by)
-    named = None if known is None else [None if label is None else str(label) for label in known]
-    return PublicRows.named(rows, named, classes, what="label" if target is None else target)
+        return PublicRows.for_target(rows, known, read_by)
+    names = None if known is None else [None if label is None else str(label) for label in known]
+    return PublicRows.for_classes(rows, names, classes, what="label" if target is None else target)
 
 
 def _rows_of_table(
@@ -192,7 +190,7 @@ def _rows_of_table(
     drop: Sequence[str],
     read_by: Quantity | Labels | None,
 ) -> tuple[Any, Any, str | None]:
-    """(public rows, their labels or None, the name of the target). needed: whether there must be one."""
+    """Return (public rows, their labels or None, the name of the target). needed: whether a target is required."""
     table = open_table(path)
     if needed:
         target = require_target(target)
@@ -212,7 +210,7 @@ def _rows_of_table(
 
 
 def _target_column(table: Table, target: str) -> str:
-    """The name of a column that is given by its name or its position."""
+    """Return the name of a column from its name or position."""
     try:
         return table.column(target, what="target column")
     except InvalidInput as refused:
@@ -222,7 +220,7 @@ def _target_column(table: Table, target: str) -> str:
         ) from None
 
 
-def _column(table: Table, given: str, *, what: str) -> str:
-    """The name of a column that is given by its name or its position; an unknown name is returned as it is."""
-    known = given in table.columns or given.lstrip("-").isdigit()
-    return table.column(given, what=what) if known else given
+def _column(table: Table, name: str, *, what: str) -> str:
+    """Return the name of a column from its name or position; an unknown name is returned unchanged."""
+    known = name in table.columns or name.lstrip("-").isdigit()
+    return table.column(name, what=what) if known else name

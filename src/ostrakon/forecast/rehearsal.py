@@ -21,7 +21,7 @@ from ostrakon.features.representation import is_embedded
 from ostrakon.features.rowwise import take_rows
 from ostrakon.forecast.interval import MEASURES, Forecast, bounds_of
 from ostrakon.forecast.offers import Offer, options_for
-from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
+from ostrakon.forecast.public_rows import MIN_TO_REHEARSE, PublicRows
 from ostrakon.forecast.scene import Scene
 from ostrakon.forecast.without_noise import Scores, constant_predictions, predictions_without_noise, scores_of
 from ostrakon.numerics.threads import on_one_thread
@@ -347,9 +347,9 @@ class _Simulation:
 def _enough_rows(shown: PublicRows) -> IntArray:
     """Return the labelled rows, or all rows if none has a label; refuse too few rows."""
     rows, kind = (shown.labelled, "labelled ") if len(shown.labelled) else (np.arange(shown.rows), "")
-    if len(rows) < FEWEST_TO_REHEARSE:
+    if len(rows) < MIN_TO_REHEARSE:
         raise InvalidInput(
-            f"public must have at least {FEWEST_TO_REHEARSE} {kind}rows to rehearse a run on, got {len(rows)}."
+            f"public must have at least {MIN_TO_REHEARSE} {kind}rows to rehearse a run on, got {len(rows)}."
         )
     return rows
 

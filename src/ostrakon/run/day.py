@@ -1,4 +1,4 @@
-"""The day of a run, as its release states it."""
+"""The day of a run, for its release."""
 
 import os
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ _EPOCH = "SOURCE_DATE_EPOCH"
 
 
 def today() -> str:
-    """The day in UTC as YYYY-MM-DD, without a time of day.
+    """Return the day in UTC as YYYY-MM-DD.
 
     The environment variable SOURCE_DATE_EPOCH (seconds since 1970) replaces the clock, so that a release can be built
     again, byte for byte.
@@ -17,16 +17,16 @@ def today() -> str:
     Raises
     ------
     InvalidInput
-        If the variable is not such a number.
+        If the variable is not a whole number in the range of dates.
 
     References
     ----------
     https://reproducible-builds.org/specs/source-date-epoch/
     """
-    given = os.environ.get(_EPOCH)
-    if given is None:
+    seconds = os.environ.get(_EPOCH)
+    if seconds is None:
         return datetime.now(UTC).date().isoformat()
     try:
-        return datetime.fromtimestamp(int(given), UTC).date().isoformat()
+        return datetime.fromtimestamp(int(seconds), UTC).date().isoformat()
     except (ValueError, OverflowError, OSError):
-        raise InvalidInput(f"{_EPOCH} must be a whole number of seconds since 1970, got {given!r}.") from None
+        raise InvalidInput(f"{_EPOCH} must be a whole number of seconds since 1970, got {seconds!r}.") from None

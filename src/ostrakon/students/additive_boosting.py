@@ -1,4 +1,4 @@
-"""The additive student of runs with public rows: boosted trees of one feature each, with known directions."""
+"""The additive student of runs with public rows: boosted trees of one feature each, with optional directions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,26 +19,26 @@ _ROUNDS = 3
 def additive_student(
     representation: Any, *, seed: int | None, counts: bool, increasing: Any = (), decreasing: Any = ()
 ) -> Any:
-    """An unfitted additive student: its log-odds are a sum of one function of each column.
+    """Return an unfitted additive student, whose log-odds are a sum of one function of each column.
 
     Parameters
     ----------
     representation : Representation or "auto"
-        Features of tables; "auto" if they are not known yet.
+        Features of a table; "auto" if they are not known yet.
     seed : int, optional
     counts : bool
-        Whether it learns from noisy counts, else from labels.
+        Whether it learns from noisy counts instead of labels.
     increasing, decreasing : str or sequence of str
-        Columns of numbers with which the probability of the second class may only grow, or only fall.
+        Columns of numbers with which the probability of the second class must increase or decrease.
 
     Raises
     ------
     InvalidInput
-        For columns that are not numbers of the public table, a column in both directions, and other features.
+        For columns that are not numbers of the public table, a column in both lists, and other features.
 
     Notes
     -----
-    scikit-learn's histogram boosting, without interactions. Guarantee: as of `NoisyCountStudent`.
+    It is scikit-learn's histogram boosting without interactions. Guarantee: that of `NoisyCountStudent`.
     """
     directions = _directions(increasing, decreasing)
     monotonic: Any = None
@@ -65,22 +65,22 @@ def additive_student(
 
 
 def is_additive(student: Any) -> bool:
-    """Whether a student was made by `additive_student`."""
+    """Return whether a student comes from `additive_student`."""
     return getattr(getattr(student, "estimator", None), "interaction_cst", None) == _INTERACTIONS
 
 
 def has_directions(student: Any) -> bool:
-    """Whether some of its columns may only have one direction, for which it must have two classes."""
+    """Return whether columns of the student have a direction, which requires two classes."""
     return is_additive(student) and student.estimator.monotonic_cst is not None
 
 
 def _directions(increasing: Any, decreasing: Any) -> dict[str, int]:
-    """1 or -1 for each column."""
+    """Return 1 or -1 for each column with a direction."""
     directions: dict[str, int] = {}
-    for option, given, direction in (("increasing", increasing, 1), ("decreasing", decreasing, -1)):
-        names: Sequence[Any] = [given] if isinstance(given, str) else given
+    for option, columns, direction in (("increasing", increasing, 1), ("decreasing", decreasing, -1)):
+        names: Sequence[Any] = [columns] if isinstance(columns, str) else columns
         if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-            raise InvalidInput(f"{option} must be the name of a column or a list of names, got {given!r}.")
+            raise InvalidInput(f"{option} must be the name of a column or a list of names, got {columns!r}.")
         for name in names:
             if name in directions:
                 raise InvalidInput(f"increasing and decreasing must name a column once, got {name!r} twice.")
@@ -89,12 +89,12 @@ def _directions(increasing: Any, decreasing: Any) -> dict[str, int]:
 
 
 def _features_of(table: TableFeatures, name: str, features: int) -> list[int]:
-    """The two features of a column of numbers, its value and its rank: both grow with it."""
+    """Return the two features of a column of numbers, its value and its rank."""
     numbers = [str(column) for column in table.numbers_]
     if name not in numbers:
         raise InvalidInput(
             f"increasing and decreasing must be columns of numbers ({', '.join(numbers) or 'there are none'}), got "
             f"{name!r}."
         )
-    at = features - 2 * len(numbers) + numbers.index(name)
-    return [at, at + len(numbers)]
+    position = features - 2 * len(numbers) + numbers.index(name)
+    return [position, position + len(numbers)]
