@@ -155,7 +155,7 @@ def read_public(
 ) -> PublicRows:
     """Return the public table, images or texts in a file or folder; a table without labels has no target.
 
-    text: whether free text is read from a table. by: the column of users, which is no feature. drop: columns to leave
+    text: whether free text is read from a table. by: the column of users, not a feature. drop: columns to leave
     out. read_by: see `PublicRows`. With `classes` and without a target, a .txt file has one text per line.
 
     Errors: `InvalidInput` for unreadable files, neither labels nor classes, a target that is a quantity or is missing,
