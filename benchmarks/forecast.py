@@ -125,20 +125,20 @@ def other_rows(name: str, data: Path, seed: int, epsilons: list[float]) -> list[
     from quantities import wine
     from several_labels import digits
 
-    read_by = OTHERS[name]
-    X, y = wine(data / "tables") if isinstance(read_by, Quantity) else digits(data)
+    coding = OTHERS[name]
+    X, y = wine(data / "tables") if isinstance(coding, Quantity) else digits(data)
     order = np.random.default_rng(seed).permutation(len(X))
     private, public, test = np.split(order, [int(0.6 * len(X)), int(0.8 * len(X))])
-    shown, options = PublicRows.of(X.iloc[public], y[public], read_by=read_by), Options(seed=seed)
+    shown, options = PublicRows.of(X.iloc[public], y[public], coding=coding), Options(seed=seed)
     mechanisms = default_mechanisms(options, classes=len(shown.classes), target=shown.target)[:1]
     sizes: dict[str, Any] = {"records": len(private), "pool": shown.rows, "classes": len(shown.classes)}
     offers = make_offers(options, epsilons=epsilons, mechanisms=mechanisms, **sizes, target=shown.target)
     rehearsal, rows = rehearse(shown, offers, options, records=len(private)), []
-    learned = read_by.steps(y[private]) if isinstance(read_by, Quantity) else y[private]
+    learned = coding.steps(y[private]) if isinstance(coding, Quantity) else y[private]
     known = Rows(X=X.iloc[private], y=learned)
     parts = {"X_public": X.iloc[public], "X_test": X.iloc[test], "y_test": y[test]}
     for offer in offers:
-        task = Task(private=known, classes=shown.classes, read_by=read_by, **parts)
+        task = Task(private=known, classes=shown.classes, coding=coding, **parts)
         noise = np.random.default_rng([seed, round(100 * offer.epsilon), 17])
         done = run_steps(task, replace(options, epsilon=offer.epsilon), Storage(), rng=noise).measures
         for one in rehearsal.of(offer):

@@ -244,7 +244,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         given, own = self._public_part(given, X_public)
         levels = self._levels(consent, len(labels), X_public, several=several)
         if several:
-            own |= {"read_by": Labels(names=tuple(str(name) for name in self.classes))}
+            own |= {"coding": Labels(names=tuple(str(name) for name in self.classes))}
         self.classes_ = classes
         rows = Rows(
             X=given,

@@ -23,26 +23,26 @@ def test_labels_become_numbers_and_rows_without_one_are_known_as_such():
 
 
 def test_values_and_several_labels_are_read_and_unknown_ones_are_known_as_such():
-    values = PublicRows.of(X, [3, "4.5", None, 90, float("nan"), 0], read_by=Quantity(low=0, high=9))
+    values = PublicRows.of(X, [3, "4.5", None, 90, float("nan"), 0], coding=Quantity(low=0, high=9))
     assert (values.target, values.classes, values.labelled.tolist()) == ("quantity", ("low", "high"), [0, 1, 3, 5])
     assert values.y[values.labelled].tolist() == [3, 4.5, 90, 0]
     several = Labels(names=("a", "b"))
     for y in (["a;b", "b", None, "a", "", "b"], np.array([[1, 1], [0, 1], [0, 0], [1, 0], [0, 0], [0, 1]])):
-        shown = PublicRows.of(X, y, read_by=several)
+        shown = PublicRows.of(X, y, coding=several)
         assert (shown.target, shown.labelled.tolist()) == ("labels", [0, 1, 2, 3, 4, 5])
         assert shown.y.tolist() == [[1, 1], [0, 1], [0, 0], [1, 0], [0, 0], [0, 1]]
     partly = pd.DataFrame({"b": [1, 0, None, 1, 1, 0], "a": [0, 1, 1, 1, None, 0]})
-    shown = PublicRows.of(X, partly, read_by=several)
+    shown = PublicRows.of(X, partly, coding=several)
     assert (shown.labelled.tolist(), shown.y[shown.labelled].tolist()) == (
         [0, 1, 3, 5],
         [[0, 1], [1, 0], [1, 1], [0, 0]],
     )
-    for read_by in (several, Quantity(low=0, high=9)):
-        assert not any(len(PublicRows.of(X, y, read_by=read_by).labelled) for y in (None, [None] * 6))
+    for coding in (several, Quantity(low=0, high=9)):
+        assert not any(len(PublicRows.of(X, y, coding=coding).labelled) for y in (None, [None] * 6))
 
 
 @pytest.mark.parametrize(
-    ("y", "read_by", "message"),
+    ("y", "coding", "message"),
     [
         ([1.0, 2.0], Quantity(low=0, high=9), "y_public must have a value or set of labels per public row, 6, got 2"),
         (["x"] * 6, Quantity(low=0, high=9), "The target must be a number"),
@@ -51,9 +51,9 @@ def test_values_and_several_labels_are_read_and_unknown_ones_are_known_as_such()
         (np.ones((6, 3)), Labels(names=("a", "b")), "y must have a column for each of the 2 labels"),
     ],
 )
-def test_other_values_and_labels_are_refused(y, read_by, message):
+def test_other_values_and_labels_are_refused(y, coding, message):
     with pytest.raises(InvalidInput, match=message):
-        PublicRows.of(X, y, read_by=read_by)
+        PublicRows.of(X, y, coding=coding)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_table_is_read_as_a_run_would_read_it(tmp_path):
     bare = read_public(tmp_path / "bare.csv", classes=["a", "b", "c"])
     assert (list(bare.X.columns), len(bare.labelled), bare.classes) == (["age", "colour"], 0, ("a", "b", "c"))
     # The target must be a column of the table; without labels it is not given.
-    others = [{"read_by": Quantity(low=0, high=9)}, {"read_by": Labels(names=("a", "b"))}]
+    others = [{"coding": Quantity(low=0, high=9)}, {"coding": Labels(names=("a", "b"))}]
     for given in ({}, {"classes": ["a", "b"]}, *others):
         with pytest.raises(InvalidInput, match=r"whose columns are age, colour\..* leave --target out"):
             read_public(tmp_path / "bare.csv", target="ye", **given)
@@ -94,7 +94,7 @@ def test_a_table_is_read_as_a_run_would_read_it(tmp_path):
         read_public(tmp_path / "public.csv", target="colours")
     several = Labels(names=("age", "tall"))
     with pytest.raises(InvalidInput, match="'tall' is not in"):
-        read_public(tmp_path / "public.csv", target="age,tall", read_by=several)
+        read_public(tmp_path / "public.csv", target="age,tall", coding=several)
     with pytest.raises(InvalidInput, match="--target must be given"):
         read_public(tmp_path / "bare.csv")
     with pytest.raises(InvalidInput, match="There is no file"):

@@ -76,50 +76,50 @@ RANGE, SEVERAL = Quantity(low=-4, high=4), Labels(names=("left", "up", "rare"))
 TAUGHT = {"mechanism": "gnmax", "teacher": "decision-tree(max_depth=3)", "teachers": 8, "queries": 40}
 
 
-def of_another_target(read_by, rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def of_another_target(coding, rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Rows, and their values or labels."""
     X = rng.normal(size=(rows, 3))
     values = X[:, 0] - X[:, 1] + 0.5 * rng.normal(size=rows)
-    return X, values if read_by is RANGE else np.stack([values > 0, X[:, 2] > 0.2, values > 1.5], axis=1).astype(int)
+    return X, values if coding is RANGE else np.stack([values > 0, X[:, 2] > 0.2, values > 1.5], axis=1).astype(int)
 
 
-def measures_of_runs(read_by, public: np.ndarray, runs: int = 6, **asked: object) -> np.ndarray:
+def measures_of_runs(coding, public: np.ndarray, runs: int = 6, **asked: object) -> np.ndarray:
     """What runs give: R2 and mean absolute error, or macro F1, micro F1 and AUC; (runs, measures)."""
-    test = of_another_target(read_by, 2000, np.random.default_rng(7))
+    test = of_another_target(coding, 2000, np.random.default_rng(7))
     given = []
     for seed in range(runs):
-        X, y = of_another_target(read_by, RECORDS, np.random.default_rng([seed, 2]))
-        learned, classes = (RANGE.steps(y), ENDS) if read_by is RANGE else (y, SEVERAL.names)
+        X, y = of_another_target(coding, RECORDS, np.random.default_rng([seed, 2]))
+        learned, classes = (RANGE.steps(y), ENDS) if coding is RANGE else (y, SEVERAL.names)
         rows = {"private": Rows(X=X, y=learned), "X_public": public, "X_test": test[0], "y_test": test[1]}
-        task = Task(**rows, classes=classes, read_by=read_by)
+        task = Task(**rows, classes=classes, coding=coding)
         done = run_steps(task, Options(seed=seed, **asked), Storage(), rng=np.random.default_rng([seed, 3]))
         found = done.measures
-        own = ("r2", "mean_absolute_error") if read_by is RANGE else ("macro_f1", "micro_f1", "auc")
+        own = ("r2", "mean_absolute_error") if coding is RANGE else ("macro_f1", "micro_f1", "auc")
         given.append([getattr(found, name) for name in own])
     return np.array(given)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("read_by", [RANGE, SEVERAL], ids=["quantity", "labels"])
-def test_of_other_targets_too_the_forecast_holds_what_runs_give_and_not_without_the_noise(read_by):
-    X, y = of_another_target(read_by, 240, np.random.default_rng(1))
-    public = PublicRows.of(X, y, read_by=read_by)
+@pytest.mark.parametrize("coding", [RANGE, SEVERAL], ids=["quantity", "labels"])
+def test_of_other_targets_too_the_forecast_holds_what_runs_give_and_not_without_the_noise(coding):
+    X, y = of_another_target(coding, 240, np.random.default_rng(1))
+    public = PublicRows.of(X, y, coding=coding)
     sizes = {"records": RECORDS, "pool": 240, "classes": len(public.classes), "target": public.target}
-    name = "quantity-gnmax" if read_by is RANGE else "labels-gnmax"
-    epsilon, options = 0.25 if read_by is RANGE else 0.15, Options(seed=3)
+    name = "quantity-gnmax" if coding is RANGE else "labels-gnmax"
+    epsilon, options = 0.25 if coding is RANGE else 0.15, Options(seed=3)
     given = make_offers(options, epsilons=[epsilon, 50.0], mechanisms=[name], **sizes)
     found = rehearse(public, given, options, records=RECORDS, repetitions=4)
     assert (found.failures, found.simulated) == ({}, False)
     noisy, without = (found.of(offer) for offer in given)
     assert [one.measure for one in noisy] == list(MEASURES[public.target])
-    realized = measures_of_runs(read_by, X, epsilon=epsilon)
+    realized = measures_of_runs(coding, X, epsilon=epsilon)
     for at, (one, other) in enumerate(zip(noisy, without, strict=True)):
         ends = np.array([one.interval(), other.interval()]).T[:, :, None]
         inside = ((ends[0] <= realized[:, at]) & (realized[:, at] <= ends[1])).sum(axis=1)
         assert inside[0] >= 5, (one.measure, ends, realized[:, at])
         assert inside[1] <= 3, (one.measure, ends, realized[:, at])
     better = np.sign(np.subtract(found.not_private, found.constant))
-    assert better.tolist() == ([1, -1] if read_by is RANGE else [1, 1, 1])
+    assert better.tolist() == ([1, -1] if coding is RANGE else [1, 1, 1])
 
 
 @pytest.mark.slow
@@ -132,7 +132,7 @@ def test_trained_teachers_of_several_labels_are_rehearsed_as_they_are_run(right,
 
         monkeypatch.setattr(scene, "collect", moved)
     X, y = of_another_target(SEVERAL, 240, np.random.default_rng(1))
-    public, options = PublicRows.of(X, y, read_by=SEVERAL), Options(seed=3, **TAUGHT)
+    public, options = PublicRows.of(X, y, coding=SEVERAL), Options(seed=3, **TAUGHT)
     sizes = {"records": RECORDS, "pool": 240, "classes": 3, "target": "labels"}
     given = make_offers(options, epsilons=[100.0], mechanisms=["gnmax"], **sizes)
     found = rehearse(public, given, options, records=RECORDS, repetitions=2)
@@ -144,7 +144,7 @@ def test_trained_teachers_of_several_labels_are_rehearsed_as_they_are_run(right,
 
 
 def test_rows_without_a_value_are_not_rehearsed_on():
-    few = PublicRows.of(np.zeros((50, 2)), [1.0] * 30 + [None] * 20, read_by=RANGE)
+    few = PublicRows.of(np.zeros((50, 2)), [1.0] * 30 + [None] * 20, coding=RANGE)
     with pytest.raises(InvalidInput, match="at least 40 labelled rows"):
         rehearse(few, (), OPTIONS, records=RECORDS)
 
@@ -168,11 +168,11 @@ def test_workers_play_what_one_process_does(monkeypatch):
     assert played(1.0, public=shown(), options=Options(student="logistic", seed=3, jobs=2)) == here
 
 
-@pytest.mark.parametrize("read_by", [None, RANGE, SEVERAL], ids=["classes", "quantity", "labels"])
-def test_rows_that_are_drawn_often_vote_as_often(read_by):
-    X, y = of_another_target(read_by, 240, np.random.default_rng(1))
-    public = shown() if read_by is None else PublicRows.of(X, y, read_by=read_by)
-    view, learned = view_of(public.X, "auto", seed=0), RANGE.steps(y) if read_by is RANGE else public.y
+@pytest.mark.parametrize("coding", [None, RANGE, SEVERAL], ids=["classes", "quantity", "labels"])
+def test_rows_that_are_drawn_often_vote_as_often(coding):
+    X, y = of_another_target(coding, 240, np.random.default_rng(1))
+    public = shown() if coding is None else PublicRows.of(X, y, coding=coding)
+    view, learned = view_of(public.X, "auto", seed=0), RANGE.steps(y) if coding is RANGE else public.y
     private = np.random.default_rng(0).integers(20, size=RECORDS)
     scene = Scene.of(public, view, learned, pool=np.arange(100, 240), private=private, options=OPTIONS)
     sizes = {"units": RECORDS, "pool": 140, "classes": len(public.classes), "target": public.target}

@@ -308,7 +308,7 @@ def test_a_refit_keeps_intervals_of_the_same_student_alone(files, run, tmp_path)
 @pytest.mark.slow
 def test_an_audit_reads_the_counts_of_errors_too(files, tmp_path, monkeypatch):
     given = {name: files / f"{name}.csv" for name in ("private", "public")}
-    task = task_from_files(**given, target="price", read_by=Quantity.of("0,80"), drop=["who"])
+    task = task_from_files(**given, target="price", coding=Quantity.of("0,80"), drop=["who"])
     asked = Options(epsilon=2.0, delta=1e-4, queries=20)
     sound = audit_run(tmp_path / "sound", task, asked, rng=np.random.default_rng(0))
     assert sound.contradiction is None

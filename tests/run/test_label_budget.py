@@ -40,7 +40,7 @@ def labelled():
         X_public=X[1800:],
         fingerprints={"private": "p", "public": "q"},
         classes=("a", "b", "c"),
-        read_by=Labels(names=("a", "b", "c")),
+        coding=Labels(names=("a", "b", "c")),
     )
 
 

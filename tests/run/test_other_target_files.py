@@ -121,7 +121,7 @@ def test_they_are_learned_and_released(folders, tmp_path, kind):
 
 
 def test_folders_and_arrays_are_read_alike(folders):
-    by = {"numbers": {"read_by": Quantity(low=0, high=8)}, "sets": {"read_by": Labels(names=NAMES)}}
+    by = {"numbers": {"coding": Quantity(low=0, high=8)}, "sets": {"coding": Labels(names=NAMES)}}
     for array, folder in (("numbers", "pictures"), ("sets", "labelled")):
         one, other = (task_from_files(**files(folders, kind), **by[array]) for kind in (array, folder))
         shift = 64 if array == "numbers" else 0  # half of one of eight
@@ -129,7 +129,7 @@ def test_folders_and_arrays_are_read_alike(folders):
         assert one.classes == other.classes == (NAMES if array == "sets" else ("low", "high"))
         assert one.y_test.shape == other.y_test.shape
         assert one.quantity == other.quantity
-    clipped = task_from_files(**files(folders, "pictures"), read_by=Quantity(low=0, high=3))
+    clipped = task_from_files(**files(folders, "pictures"), coding=Quantity(low=0, high=3))
     assert clipped.outside["target"] == pytest.approx(0.5, abs=0.1)
     assert "count as its nearer end" in clipped.understood.notes[-1]
 
@@ -137,15 +137,15 @@ def test_folders_and_arrays_are_read_alike(folders):
 @pytest.mark.parametrize(
     ("kind", "by", "sentence"),
     [
-        ("labelled", {"read_by": Quantity(low=0, high=8)}, "The target must be a number, with a decimal point"),
-        ("pictures", {"read_by": Labels(names=NAMES)}, "is not among the labels left, top; name all of them"),
-        ("numbers", {"read_by": Labels(names=NAMES)}, "must have whole numbers or text as labels"),
+        ("labelled", {"coding": Quantity(low=0, high=8)}, "The target must be a number, with a decimal point"),
+        ("pictures", {"coding": Labels(names=NAMES)}, "is not among the labels left, top; name all of them"),
+        ("numbers", {"coding": Labels(names=NAMES)}, "must have whole numbers or text as labels"),
         (
             "sets",
-            {"read_by": Labels(names=("a", "b", "c"))},
+            {"coding": Labels(names=("a", "b", "c"))},
             r"0 or 1 in a column for each of 3 labels, got shape \(500, 2\)",
         ),
-        ("sets", {"read_by": Quantity(low=0, high=8)}, "must have one of its labels per image"),
+        ("sets", {"coding": Quantity(low=0, high=8)}, "must have one of its labels per image"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_sentence(folders, kind, by, sentence):
@@ -159,13 +159,13 @@ def test_private_rows_without_labels_are_refused(folders):
     for kind, sentence in of.items():
         known = files(folders, kind)
         with pytest.raises(InvalidInput, match=sentence):
-            task_from_files(known["public"], known["test"], read_by=Quantity(low=0, high=8))
+            task_from_files(known["public"], known["test"], coding=Quantity(low=0, high=8))
 
 
 def test_they_are_planned_from_public_files(folders):
-    assert read_public(folders / "pictures/public", read_by=Quantity(low=0, high=8)).target == "quantity"
-    assert read_public(folders / "texts/public", read_by=Quantity(low=0, high=5)).rows == 80
-    assert read_public(folders / "sets-private.npz", read_by=Labels(names=NAMES)).classes == NAMES
+    assert read_public(folders / "pictures/public", coding=Quantity(low=0, high=8)).target == "quantity"
+    assert read_public(folders / "texts/public", coding=Quantity(low=0, high=5)).rows == 80
+    assert read_public(folders / "sets-private.npz", coding=Labels(names=NAMES)).classes == NAMES
 
 
 @pytest.mark.slow

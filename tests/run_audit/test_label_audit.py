@@ -23,7 +23,7 @@ def task(labels):
         X_public=X[800:],
         fingerprints={"private": "p", "public": "q"},
         classes=(names := tuple(f"l{at}" for at in range(labels))),
-        read_by=Labels(names=names),
+        coding=Labels(names=names),
     )
 
 

@@ -114,10 +114,10 @@ def plan(
 def _target(target: str | None, classes: str | None, range: str | None) -> dict[str, Any]:
     """The target and how it is read, as `read_public` takes them."""
     labels = labels_of_rows(target, classes)
-    read_by = other_target(None if range is None else Quantity.of(range), labels)
+    coding = other_target(None if range is None else Quantity.of(range), labels)
     if labels is None:
-        return {"target": target, "classes": labels_in(classes), "read_by": read_by}
-    return {"target": target if classes is not None else ",".join(labels.names), "read_by": read_by}
+        return {"target": target, "classes": labels_in(classes), "coding": coding}
+    return {"target": target if classes is not None else ",".join(labels.names), "coding": coding}
 
 
 def _numbers(epsilons: list[str]) -> list[float]:

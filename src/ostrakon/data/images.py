@@ -67,12 +67,12 @@ def read_images(
     by: str | None = None,
     in_memory: bool = True,
     like: Images | None = None,
-    read_by: Quantity | Labels | None = None,
+    coding: Quantity | Labels | None = None,
     labelled: bool = True,
 ) -> Images:
     """Images from `path`: an array, or `Pixels` for more images than fit in memory.
 
-    in_memory: whether X is an array. like: public images, whose size and colours pictures in a folder get. read_by: if
+    in_memory: whether X is an array. like: public images, whose size and colours pictures in a folder get. coding: if
     the target is a quantity or several labels. labelled: whether labels of arrays are read.
 
     A folder: every picture in it, sorted by name; where pictures are in subfolders, the name of the uppermost subfolder
@@ -80,7 +80,7 @@ def read_images(
     several sizes are resized (bicubic) to the median height and width, at most 256 pixels a side. They are grey if all
     of them are, else they have three colours. With `like`, no picture influences how another is read.
     An .npz: the images are the array X (or x, or images), the labels y (or labels, or `target`), the users `by`. With a
-    quantity as `read_by` labels are any numbers; with several labels also 0 and 1, with a column for each.
+    quantity as `coding` labels are any numbers; with several labels also 0 and 1, with a column for each.
     An .npy: images alone. Arrays of objects are refused. A two-dimensional array has features.
 
     Raises `InvalidInput` in one sentence: no images, a picture that cannot be read, arrays
@@ -92,7 +92,7 @@ def read_images(
             raise InvalidInput(f"--by needs an .npz with an array of that name, got the folder {location}.")
         result = _folder(location, like)
     else:
-        result = _arrays(location, target, by, read_by, labelled=labelled)
+        result = _arrays(location, target, by, coding, labelled=labelled)
     return replace(result, X=np.asarray(result.X)) if in_memory else result
 
 
@@ -281,7 +281,7 @@ def _folder(location: Path, like: Images | None) -> Images:
 
 
 def _arrays(
-    location: Path, target: str | None, by: str | None, read_by: Quantity | Labels | None, *, labelled: bool
+    location: Path, target: str | None, by: str | None, coding: Quantity | Labels | None, *, labelled: bool
 ) -> Images:
     if location.exists() and location.suffix.lower() not in _ARRAYS:
         kinds = " or ".join(_ARRAYS)
@@ -303,12 +303,12 @@ def _arrays(
         raise InvalidInput(f"The array of users {by!r} is not among the arrays {', '.join(result)} of {location}.")
     labels = _named(result, _Y if target is None else (target,)) if labelled else None
     users = None if by is None else result[by]
-    if isinstance(read_by, Labels) and labels is not None and labels.ndim == 2:
-        labels = _sets(labels, location, read_by)
+    if isinstance(coding, Labels) and labels is not None and labels.ndim == 2:
+        labels = _sets(labels, location, coding)
     for name, array in (("labels", labels), ("users", users)):
         if array is not None and array.shape != (len(X),):
             raise InvalidInput(f"{location} must have one of its {name} per image, {len(X)}, got shape {array.shape}.")
-    text = None if labels is None else _text(labels, location, read_by)
+    text = None if labels is None else _text(labels, location, coding)
     return Images(path=location, X=_checked(X, location), labels=text, users=users)
 
 
@@ -338,9 +338,9 @@ def _sets(labels: NDArray[Any], location: Path, names: Labels) -> NDArray[Any]:
     return np.array([SEPARATOR.join(known[row == 1]) or SEPARATOR for row in labels])
 
 
-def _text(labels: NDArray[Any], location: Path, read_by: Quantity | Labels | None = None) -> NDArray[Any]:
+def _text(labels: NDArray[Any], location: Path, coding: Quantity | Labels | None = None) -> NDArray[Any]:
     """Labels as text, as tables have them: 7 and 7.0 are both "7"."""
-    if isinstance(read_by, Quantity) and labels.dtype.kind in "fui":
+    if isinstance(coding, Quantity) and labels.dtype.kind in "fui":
         return np.array([repr(float(label)) for label in labels], dtype=object)
     if labels.dtype.kind == "f":
         if not np.isfinite(labels).all() or (labels != np.round(labels)).any():

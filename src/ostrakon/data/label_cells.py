@@ -9,9 +9,9 @@ from ostrakon.data.table import Table, literal
 from ostrakon.validation import InvalidInput
 
 
-def label_columns(target: str | int, read_by: Any) -> tuple[str, ...]:
+def label_columns(target: str | int, coding: Any) -> tuple[str, ...]:
     """The columns of labels if the target names one for each; () if one column holds them all."""
-    return read_by.names if isinstance(read_by, Labels) and target == ",".join(read_by.names) else ()
+    return coding.names if isinstance(coding, Labels) and target == ",".join(coding.names) else ()
 
 
 def joined_columns(table: Table, columns: Sequence[str], target: str) -> Table:

@@ -50,7 +50,7 @@ class TableTask:
     features: the columns to learn from; columns: how they are read, learned from the public table. classes: the labels
     in order. classes_from: "user", "public" or "private"; the list of classes becomes part of the release, so the
     statement mentions "private". public: None where rows are drawn instead (`open_described_task`). protects:
-    "labels" where all but the target is public: then `public` is the private table, read without its labels. read_by:
+    "labels" where all but the target is public: then `public` is the private table, read without its labels. coding:
     the range of a target that is a number (`classes` are then its two ends), or the labels of which a row may have
     several (`classes` are then their names). consent: the levels of consent, with the column that has them, which is
     not learned from.
@@ -67,7 +67,7 @@ class TableTask:
     classes_from: str
     protects: Protects = "records"
     only_public: tuple[str, ...] = ()
-    read_by: Quantity | Labels | None = None
+    coding: Quantity | Labels | None = None
     consent: Consent | None = None
 
     def understood(self, *, public_rows: int) -> Understood:
@@ -81,7 +81,7 @@ class TableTask:
             public_rows=public_rows,
             only_public=self.only_public,
             protects=self.protects,
-            read_by=self.read_by,
+            coding=self.coding,
         )
 
     @property
@@ -129,7 +129,7 @@ class TableTask:
         """Features and class indices (of a quantity its values, of labels 0 or 1 each) of the labelled test table."""
         if self.test is None:
             raise InvalidInput("No test table was given.")
-        right = right_numbers(self.test.labels(self.target), self.read_by or self.classes)
+        right = right_numbers(self.test.labels(self.target), self.coding or self.classes)
         return self.columns.apply(self.test.read(self.features)), right
 
 
@@ -147,7 +147,7 @@ def open_task(
     protect: Protects = "records",
     allow_shared_rows: bool = False,
     drop: Sequence[str] = (),
-    read_by: Quantity | Labels | None = None,
+    coding: Quantity | Labels | None = None,
     consent: Consent | None = None,
 ) -> TableTask:
     """Open the tables of a run and check that they fit.
@@ -177,7 +177,7 @@ def open_task(
         Whether private rows may be in the public table more often than chance allows (see `refuse_shared_rows`).
     drop : list of str
         Columns to leave out; an embedding by its name.
-    read_by : Quantity or Labels, optional
+    coding : Quantity or Labels, optional
         The public range of a target that is a number and has no classes. Or the labels of which a row may
         have several: the cells of the target are then such as `a;b`, or the target is their names, `a,b,c`, of which
         each is a column.
@@ -198,7 +198,7 @@ def open_task(
         than 5 public rows, the private table given as public, private rows in the public table, a first private row
         that may be a header or a record.
     """
-    parts = label_columns(target, read_by)
+    parts = label_columns(target, coding)
     hidden, shown = _open_both(private, public, names=names, target=target, by=by, parts=parts)
     target_name = hidden.column(target, what="target column")
     by_name = _user_column(hidden, by, (target_name, *parts))
@@ -215,7 +215,7 @@ def open_task(
     seen = shown.read(features)
     columns = Columns.of(seen, text=text)
     known = shown if protect == "records" else None
-    all_labels, origin = _classes(hidden, known, target_name, classes, alone=alone, read_by=read_by)
+    all_labels, origin = _classes(hidden, known, target_name, classes, alone=alone, coding=coding)
     compared = protect == "records" and not allow_shared_rows
     with _no_changed_rows(hidden, columns, seen) if compared else nullcontext():
         for some in compared_columns(seen) if compared else ():
@@ -236,7 +236,7 @@ def open_task(
         classes_from=origin,
         protects=protect,
         only_public=tuple(name for name in shown.columns if name not in (*hidden.columns, *dropped)),
-        read_by=read_by,
+        coding=coding,
         consent=consent,
     )
 
@@ -468,12 +468,12 @@ def _classes(
     classes: Sequence[str] | str | None,
     *,
     alone: bool,
-    read_by: Quantity | Labels | None = None,
+    coding: Quantity | Labels | None = None,
 ) -> tuple[tuple[str, ...], str]:
-    if isinstance(read_by, Labels):
-        require_listed(private, target, read_by)
-        return read_by.names, "user"
-    if read_by is not None:
+    if isinstance(coding, Labels):
+        require_listed(private, target, coding)
+        return coding.names, "user"
+    if coding is not None:
         private.require_numbers(target)
         return ENDS, "user"
     different = private.about_different_labels(target)

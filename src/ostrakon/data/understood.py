@@ -40,9 +40,9 @@ def understood_table(
     public_rows: int,
     only_public: Sequence[str],
     protects: Protects = "records",
-    read_by: Quantity | Labels | None = None,
+    coding: Quantity | Labels | None = None,
 ) -> Understood:
-    """How tables were read. only_public: columns that the private table lacks. read_by: as of `TableTask`."""
+    """How tables were read. only_public: columns that the private table lacks. coding: as of `TableTask`."""
     facts = kinds_in_words(columns)
     partly = {name: note for name, note in columns.notes.items() if name in columns.kept}
     for what, as_text in (("Read as missing", False), ("Read as text", True)):
@@ -60,8 +60,8 @@ def understood_table(
         reasons["the private table has no such column"] = list(only_public)
     if reasons:
         facts["Not used"] = "; ".join(f"{listed(names)}: {why}" for why, names in reasons.items())
-    said = _in_words(classes, classes_from, read_by)
-    facts["Target"] = said if isinstance(read_by, Labels) and "," in target else f"{target}: {said}"
+    said = _in_words(classes, classes_from, coding)
+    facts["Target"] = said if isinstance(coding, Labels) and "," in target else f"{target}: {said}"
     if by is not None:
         facts["User column"] = by
     facts |= _pool(public_rows, protects)
@@ -86,11 +86,11 @@ def understood_images(
     classes_from: str,
     public_rows: int,
     protects: Protects,
-    read_by: Quantity | Labels | None,
+    coding: Quantity | Labels | None,
     notes: tuple[str, ...],
 ) -> Understood:
-    """How images or texts were read. form: one of them in words. read_by: as of `TableTask`."""
-    facts = {"Rows": form, "Target": _in_words(classes, classes_from, read_by)}
+    """How images or texts were read. form: one of them in words. coding: as of `TableTask`."""
+    facts = {"Rows": form, "Target": _in_words(classes, classes_from, coding)}
     return Understood(facts=facts | _pool(public_rows, protects), notes=notes)
 
 
@@ -100,10 +100,10 @@ def _pool(rows: int, protects: Protects) -> dict[str, str]:
     return {"Protected": f"the labels of {rows:,} rows, and nothing else: their features are taken to be public"}
 
 
-def _in_words(classes: Sequence[str], classes_from: str, read_by: Quantity | Labels | None) -> str:
-    if isinstance(read_by, Quantity):
-        return f"a quantity from {read_by.in_words}"
-    if read_by is not None:
+def _in_words(classes: Sequence[str], classes_from: str, coding: Quantity | Labels | None) -> str:
+    if isinstance(coding, Quantity):
+        return f"a quantity from {coding.in_words}"
+    if coding is not None:
         several = "labels, of which a row may have none, one or several"
         return f"{len(classes)} {several} ({listed(classes)}; {classes_from})"
     return f"{len(classes)} classes ({listed(classes)}; {classes_from})"

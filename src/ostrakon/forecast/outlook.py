@@ -247,7 +247,7 @@ def plan(
     """
     quantity = None if range is None else Quantity.of(range)
     label_set = None if labels is None else Labels(names=tuple(map(str, labels)))
-    public = PublicRows.of(X_public, y_public, classes=classes, read_by=other_target(quantity, label_set))
+    public = PublicRows.of(X_public, y_public, classes=classes, coding=other_target(quantity, label_set))
     options = Options(
         delta=delta,
         teachers=n_teachers,

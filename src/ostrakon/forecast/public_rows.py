@@ -37,14 +37,14 @@ class PublicRows:
     """Public rows: a frame, an array, or images.
 
     y: class numbers, (rows,), or for several labels 0 or 1 for each, (rows, labels), with -1 in rows without a label;
-    for a quantity its values, NaN if unknown. classes: their labels; for a quantity, the ends of its range. read_by:
+    for a quantity its values, NaN if unknown. classes: their labels; for a quantity, the ends of its range. coding:
     range of a quantity, or several labels of a row.
     """
 
     X: Any
     y: Any
     classes: tuple[str, ...]
-    read_by: Quantity | Labels | None = None
+    coding: Quantity | Labels | None = None
 
     @property
     def rows(self) -> int:
@@ -54,7 +54,7 @@ class PublicRows:
     @property
     def target(self) -> Target:
         """What is predicted."""
-        return target_of(self.read_by)
+        return target_of(self.coding)
 
     @property
     def labelled(self) -> IntArray:
@@ -70,21 +70,21 @@ class PublicRows:
         y: Any = None,
         *,
         classes: Sequence[Any] | None = None,
-        read_by: Quantity | Labels | None = None,
+        coding: Quantity | Labels | None = None,
     ) -> "PublicRows":
         """Return public rows from arrays or frames; y: labels, with None for rows without one, or None.
 
         Errors: `InvalidInput` for different lengths, fewer than two classes, labels that are not among `classes`, and
-        for both `classes` and `read_by`.
+        for both `classes` and `coding`.
         """
         rows = as_frame(X, "X_public")
         rows = rows if hasattr(rows, "iloc") else np.asarray(rows)
         if rows.ndim < 2:
             raise InvalidInput(f"X_public must be a table or images, got an array of shape {rows.shape}.")
-        if read_by is not None and classes is not None:
+        if coding is not None and classes is not None:
             raise InvalidInput("classes cannot be given with a range or with several labels.")
-        if read_by is not None:
-            return cls.for_target(rows, y, read_by)
+        if coding is not None:
+            return cls.for_target(rows, y, coding)
         if y is None:
             return cls.for_classes(rows, None, classes, what="y_public")
         labels = np.asarray(y, object)
@@ -96,7 +96,7 @@ class PublicRows:
         return cls.for_classes(rows, names, classes, what="y_public")
 
     @classmethod
-    def for_target(cls, X: Any, known: Any, read_by: Quantity | Labels) -> "PublicRows":
+    def for_target(cls, X: Any, known: Any, coding: Quantity | Labels) -> "PublicRows":
         """Return public rows for a quantity or several labels.
 
         known: values of the quantity, with None for rows without one; or cells such as `a;b`, with None for rows
@@ -107,17 +107,17 @@ class PublicRows:
         if cells is not None and len(cells) != rows:
             raise InvalidInput(f"y_public must have a value or set of labels per public row, {rows}, got {len(cells)}.")
         where = np.flatnonzero([] if cells is None else ~pd.isna(cells).reshape(rows, -1).any(axis=1))
-        if isinstance(read_by, Quantity):
+        if isinstance(coding, Quantity):
             y = np.full(rows, np.nan)
-            y[where] = [] if cells is None else read_by.numbers(pd.Series(cells[where], dtype=object))
-            return cls(X=X, y=y, classes=ENDS, read_by=read_by)
-        y = np.full((rows, len(read_by.names)), _UNKNOWN, np.int64)
+            y[where] = [] if cells is None else coding.numbers(pd.Series(cells[where], dtype=object))
+            return cls(X=X, y=y, classes=ENDS, coding=coding)
+        y = np.full((rows, len(coding.names)), _UNKNOWN, np.int64)
         if cells is not None and cells.ndim > 1:
-            known = np.asarray(columns_by_name(known, read_by.names), object)
-            y[where] = require_indicators(known[where], read_by.names)
+            known = np.asarray(columns_by_name(known, coding.names), object)
+            y[where] = require_indicators(known[where], coding.names)
         elif cells is not None and len(where):
-            y = read_by.indicators(cells)
-        return cls(X=X, y=y, classes=read_by.names, read_by=read_by)
+            y = coding.indicators(cells)
+        return cls(X=X, y=y, classes=coding.names, coding=coding)
 
     @classmethod
     def for_classes(
@@ -151,31 +151,31 @@ def read_public(
     classes: Sequence[str] | None = None,
     text: bool = False,
     drop: Sequence[str] = (),
-    read_by: Quantity | Labels | None = None,
+    coding: Quantity | Labels | None = None,
 ) -> PublicRows:
     """Return the public table, images or texts in a file or folder; a table without labels has no target.
 
     text: whether free text is read from a table. by: the column of users, not a feature. drop: columns to leave
-    out. read_by: see `PublicRows`. With `classes` and without a target, a .txt file has one text per line.
+    out. coding: see `PublicRows`. With `classes` and without a target, a .txt file has one text per line.
 
     Errors: `InvalidInput` for unreadable files, neither labels nor classes, a target that is a quantity or is missing,
     and a file of a run's private folder.
     """
     refuse_private_folder(path)
-    if isinstance(read_by, Quantity) and classes is not None:
+    if isinstance(coding, Quantity) and classes is not None:
         raise InvalidInput("range cannot be given with classes: a quantity has a range.")
     if Path(path).exists() and holds_images(path):
         require_pictures(path)
-        images = read_images(path, target=target, read_by=read_by)
+        images = read_images(path, target=target, coding=coding)
         rows, known = rows_of(images), images.labels
-    elif holds_texts(path) or (is_lines(path) and target is None and (classes is not None or read_by is not None)):
+    elif holds_texts(path) or (is_lines(path) and target is None and (classes is not None or coding is not None)):
         texts = open_texts(path)
         rows, known = public_frame_of(texts), texts.labels
     else:
-        options: Any = {"by": by, "text": text, "drop": drop, "read_by": read_by}
-        rows, known, target = _rows_of_table(path, target, needed=classes is None and read_by is None, **options)
-    if read_by is not None:
-        return PublicRows.for_target(rows, known, read_by)
+        options: Any = {"by": by, "text": text, "drop": drop, "coding": coding}
+        rows, known, target = _rows_of_table(path, target, needed=classes is None and coding is None, **options)
+    if coding is not None:
+        return PublicRows.for_target(rows, known, coding)
     names = None if known is None else [None if label is None else str(label) for label in known]
     return PublicRows.for_classes(rows, names, classes, what="label" if target is None else target)
 
@@ -188,13 +188,13 @@ def _rows_of_table(
     by: str | None,
     text: bool,
     drop: Sequence[str],
-    read_by: Quantity | Labels | None,
+    coding: Quantity | Labels | None,
 ) -> tuple[Any, Any, str | None]:
     """Return (public rows, their labels or None, the name of the target). needed: whether a target is required."""
     table = open_table(path)
     if needed:
         target = require_target(target)
-    parts = () if target is None else label_columns(target, read_by)
+    parts = () if target is None else label_columns(target, coding)
     columns = [_target_column(table, one) for one in parts or (() if target is None else (target,))]
     name = target if parts or not columns else columns[0]
     owner = None if by is None else _column(table, by, what="column of users")

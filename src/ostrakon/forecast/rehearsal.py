@@ -113,7 +113,7 @@ class _Repetition:
         rng = np.random.default_rng([options.seed, repetition])
         simulated = not len(shown.labelled)
         y = simulated_labels(view.public, classes=len(shown.classes), rng=rng) if simulated else shown.y
-        targets = shown.read_by.steps(np.nan_to_num(y)) if isinstance(shown.read_by, Quantity) else y
+        targets = shown.coding.steps(np.nan_to_num(y)) if isinstance(shown.coding, Quantity) else y
         holdout, players, pool = _split(rows, repetition, seed=options.seed)
         if shown.target == "quantity":
             players, pool = _overlapping(np.concatenate([players, pool]), shown.rows)
@@ -154,10 +154,10 @@ class _Repetition:
 
     def _measure(self, selection: Selection) -> Scores:
         rows = self.test if selection.chosen.takes_rows else np.asarray(self.features, np.float64)
-        predicted, read_by = selection.student.predict(rows), self.shown.read_by
-        if isinstance(read_by, Quantity):
-            return scores_of(self.shown, self.actual, read_by.values(predicted))
-        proba = None if read_by is None else selection.student.predict_proba(rows)
+        predicted, coding = selection.student.predict(rows), self.shown.coding
+        if isinstance(coding, Quantity):
+            return scores_of(self.shown, self.actual, coding.values(predicted))
+        proba = None if coding is None else selection.student.predict_proba(rows)
         return scores_of(self.shown, self.actual, predicted, proba)
 
 

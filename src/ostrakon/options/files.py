@@ -176,6 +176,6 @@ class Files(Settings):
             given["consent"] = Consent.of(str(self.consent))
         if (labels := self.labels) is not None:
             columns = {"target": ",".join(labels.names)} if labels.names != labels_named(self.classes) else {}
-            return {**given, **columns, "read_by": labels, "classes": None}
+            return {**given, **columns, "coding": labels, "classes": None}
         classes = FROM_PRIVATE if self.classes == FROM_PRIVATE else labels_in(self.classes)
-        return {**given, "read_by": quantity, "classes": classes}
+        return {**given, "coding": quantity, "classes": classes}

@@ -39,7 +39,7 @@ def blocks_of_records(task: TableTask, transform: Transform) -> Iterator[Block]:
     columns = [*task.columns.kept, task.target, *task.extra]
     growing = _GrowingBlocks(transform)
     for rows in stream(task.private, columns, labels=task.target, rows=MOST):
-        labels = label_numbers(rows.column(task.target), task.read_by or task.classes)
+        labels = label_numbers(rows.column(task.target), task.coding or task.classes)
         yield from growing.blocks(typed_cells(rows, task.columns), _with_levels(labels, rows, task.consent))
     task.private.require_unchanged()
 
@@ -92,7 +92,7 @@ def _unit_part(folder: ShardFolder, task: TableTask, shards: range) -> UnitPart:
         columns=task.columns,
         by=task.by,
         target=task.target,
-        classes=task.read_by or task.classes,
+        classes=task.coding or task.classes,
         consent=task.consent,
     )
 

@@ -136,7 +136,7 @@ class TableShards:
             shards=self._folder.part(teachers),
             columns=task.columns,
             target=task.target,
-            classes=task.read_by or task.classes,
+            classes=task.coding or task.classes,
             transform=self._transform,
         )
 

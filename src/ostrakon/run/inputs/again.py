@@ -78,17 +78,17 @@ class EarlierPublic:
         target: the column of tables. classes: all labels; () for a quantity. several: whether rows may have several.
         Errors: `InvalidInput` for what cannot be read, and for rows without labels or with other ones.
         """
-        read_by = Labels(names=classes) if several else quantity
+        coding = Labels(names=classes) if several else quantity
         if self.images is not None:
-            tested = read_images(test, like=self.images, target=self.source["target"], read_by=read_by)
+            tested = read_images(test, like=self.images, target=self.source["target"], coding=coding)
             require_like(self.images, tested, "test", whose="public")
-            labels = require_labels_of(tested.labels, f"The test images {test}", read_by)
-            return rows_of(tested), right_numbers(labels, read_by or classes)
+            labels = require_labels_of(tested.labels, f"The test images {test}", coding)
+            return rows_of(tested), right_numbers(labels, coding or classes)
         if "texts" in self.source:
             texts = open_texts(test)
-            labels = require_labels_of(texts.labels, f"The test texts {test}", read_by)
-            return frame_of(texts), right_numbers(labels, read_by or classes)
-        parts = label_columns(target, read_by)
+            labels = require_labels_of(texts.labels, f"The test texts {test}", coding)
+            return frame_of(texts), right_numbers(labels, coding or classes)
+        parts = label_columns(target, coding)
         table, columns = self._table(test, target)
         absent = [name for name in (*columns.kept, *(parts or (target,))) if name not in table.columns]
         if absent:
@@ -97,7 +97,7 @@ class EarlierPublic:
             )
         labels = (joined_columns(table, parts, target) if parts else table).labels(target)
         return columns.apply(table.read(list(columns.kept))), right_numbers(
-            np.asarray(labels, object), read_by or classes
+            np.asarray(labels, object), coding or classes
         )
 
     def _table(self, test: Any, target: str) -> tuple[Table, Columns]:

@@ -31,7 +31,7 @@ def task_from_files(
     text: bool = False,
     columns: Any = None,
     drop: Sequence[str] = (),
-    read_by: Quantity | Labels | None = None,
+    coding: Quantity | Labels | None = None,
     consent: Consent | None = None,
     **options: Any,
 ) -> Task:
@@ -51,7 +51,7 @@ def task_from_files(
         The columns of a table without public rows, or a TOML file that describes them.
     drop : sequence of str
         Columns of tables to leave out.
-    read_by : Quantity or Labels, optional
+    coding : Quantity or Labels, optional
         The public range of a target that is a number, or the labels of which a row may have several.
     consent : Consent, optional
         The levels of consent of the private rows of tables.
@@ -64,7 +64,7 @@ def task_from_files(
         In one sentence; see these functions.
     """
     if columns is not None or holds_images(private) or holds_texts(private):
-        _require_table(other=read_by is not None, consent=consent, drop=drop, described=columns is not None)
+        _require_table(other=coding is not None, consent=consent, drop=drop, described=columns is not None)
     if columns is not None:
         require_no_pool(options.get("protect", "records"), public)
         if text or holds_images(private) or holds_texts(private):
@@ -89,11 +89,11 @@ def task_from_files(
                 "The representations text and tfidf need a table with a column of text, or a folder of texts, got "
                 f"{private}."
             )
-        return task_from_images(private, public, target=target, test=test, read_by=read_by, **options)
+        return task_from_images(private, public, target=target, test=test, coding=coding, **options)
     if holds_texts(private):
         if names is not None:
             raise InvalidInput("--names belongs to tables without header, not to texts.")
-        return task_from_texts(private, public, target=target, test=test, read_by=read_by, **options)
+        return task_from_texts(private, public, target=target, test=test, coding=coding, **options)
     return task_from_tables(
         private,
         public,
@@ -102,7 +102,7 @@ def task_from_files(
         names=names,
         text=text,
         drop=drop,
-        read_by=read_by,
+        coding=coding,
         consent=consent,
         **options,
     )

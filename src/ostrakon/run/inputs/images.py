@@ -35,7 +35,7 @@ def task_from_images(
     classes: Sequence[str] | str | None = None,
     protect: Protects = "records",
     allow_shared_rows: bool = False,
-    read_by: Quantity | Labels | None = None,
+    coding: Quantity | Labels | None = None,
 ) -> Task:
     """Read and check the images of a run; private ones may exceed the memory.
 
@@ -54,7 +54,7 @@ def task_from_images(
         "labels" if the images are public and only their labels are private.
     allow_shared_rows : bool
         See `refuse_shared_rows`.
-    read_by : Quantity or Labels, optional
+    coding : Quantity or Labels, optional
         If labels are numbers in a range, or several labels, not classes: names of folders such as `4.5` or `a;b`, or an
         array of numbers, or of 0 and 1 with a column for each label.
 
@@ -64,30 +64,30 @@ def task_from_images(
         For what cannot be read, private images without labels, arrays of different sizes, a class that the public
         images do not have, and private images that are also given as public or for testing.
     """
-    if read_by is None:
+    if coding is None:
         refuse_unnamed_folders(private, public, classes, PICTURES)
-    named: Any = {"target": target, "read_by": read_by}
+    named: Any = {"target": target, "coding": coding}
     like = None if public is None else read_images(public, **named)
     hidden = read_images(private, by=by, in_memory=protect == "labels", like=like, **named)
     if protect == "labels":
         hidden = _sorted_by_content(hidden)
     shown = hidden if like is None else like
     tested = None if test is None else read_images(test, like=shown, **named)
-    labels = require_labels_of(hidden.labels, f"The private images {hidden.path}", read_by)
+    labels = require_labels_of(hidden.labels, f"The private images {hidden.path}", coding)
     for other, what in ((shown, "public"), (tested, "test")):
         if other is not None and other is not hidden:
             _require_fits(hidden, other, what)
     public_labels = None if shown is hidden else shown.labels
     where = f"the public images {shown.path}"
     target_name = target if target is not None or hidden.path.is_dir() else "y"
-    target_reader = ReadTarget.of(labels, public_labels, classes, read_by=read_by, target=target_name, where=where)
+    target_reader = ReadTarget.of(labels, public_labels, classes, coding=coding, target=target_name, where=where)
     if public is not None and not allow_shared_rows:
         refuse_shared(image_digests(hidden.X), image_digests(shown.X))
         refuse_changed_rows(hidden.X, shown.X)
     X_test, y_test = None, None
     if tested is not None:
         X_test = rows_of(tested)
-        y_test = target_reader.test_rows(require_labels_of(tested.labels, f"The test images {tested.path}", read_by))
+        y_test = target_reader.test_rows(require_labels_of(tested.labels, f"The test images {tested.path}", coding))
     files = {"private": hidden, "public": None if shown is hidden else shown, "test": tested}
     return Task(
         private=Rows(

@@ -46,7 +46,7 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
         tables.understood(public_rows=len(public_rows)),
     )
     notes = (*owners_in_words(owners, kept=tables.columns.kept), *(() if note is None else (note,)))
-    quantity = tables.read_by
+    quantity = tables.coding
     if isinstance(quantity, Quantity):
         clipped = tables.private.share_outside(tables.target, quantity.low, quantity.high)
         outside, notes = {**outside, tables.target: clipped}, (*notes, *quantity.clipped_in_words(clipped))
@@ -63,7 +63,7 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
         outside=outside,
         consent=tables.consent,
         source=None if only_labels or tables.public is None else source_of(tables, fingerprints["public"]),
-        **target_fields(tables.read_by, tables.classes),
+        **target_fields(tables.coding, tables.classes),
         **protection_fields(tables.protects),
     )
 

@@ -20,10 +20,10 @@ from ostrakon.validation import InvalidInput
 class ReadTarget:
     """The conversion of labels to numbers.
 
-    read_by: the range of a quantity, or several labels; None for classes. classes, classes_from: as in `Task`.
+    coding: the range of a quantity, or several labels; None for classes. classes, classes_from: as in `Task`.
     """
 
-    read_by: Quantity | Labels | None
+    coding: Quantity | Labels | None
     classes: tuple[str, ...]
     classes_from: str
 
@@ -34,35 +34,35 @@ class ReadTarget:
         public: NDArray[Any] | None,
         classes: Sequence[str] | str | None,
         *,
-        read_by: Quantity | Labels | None,
+        coding: Quantity | Labels | None,
         target: str | None,
         where: str,
     ) -> "ReadTarget":
         """Return the target for labels of private and public rows. Arguments as in `agreed_classes`."""
-        if read_by is None:
+        if coding is None:
             names, origin = agreed_classes(private, public, classes, target=target, where=where)
-            return cls(read_by=None, classes=names, classes_from=origin)
-        names = read_by.names if isinstance(read_by, Labels) else ENDS
-        return cls(read_by=read_by, classes=names, classes_from=CLASSES_FROM["user"])
+            return cls(coding=None, classes=names, classes_from=origin)
+        names = coding.names if isinstance(coding, Labels) else ENDS
+        return cls(coding=coding, classes=names, classes_from=CLASSES_FROM["user"])
 
     def private_rows(self, labels: NDArray[Any]) -> NDArray[Any]:
         """See `learned_numbers`."""
-        return learned_numbers(labels, self.read_by or self.classes)
+        return learned_numbers(labels, self.coding or self.classes)
 
     def test_rows(self, labels: NDArray[Any]) -> NDArray[Any]:
         """See `right_numbers`."""
-        return right_numbers(labels, self.read_by or self.classes)
+        return right_numbers(labels, self.coding or self.classes)
 
     def task_fields(
         self, private: NDArray[Any], form: str, *, public_rows: int, protects: Protects, notes: Sequence[str] = ()
     ) -> dict[str, Any]:
         """Return the fields of a `Task` on its target and on its reading. private: labels. form: of rows, in words."""
         outside = dict[str, float]()
-        if isinstance(self.read_by, Quantity):
-            values = self.read_by.numbers(private)
-            share = float(((values < self.read_by.low) | (values > self.read_by.high)).mean())
-            outside, notes = ({"target": share} if share else {}), (*notes, *self.read_by.clipped_in_words(share))
-        classes_of_target: Any = {"classes": self.classes, "classes_from": self.classes_from, "read_by": self.read_by}
+        if isinstance(self.coding, Quantity):
+            values = self.coding.numbers(private)
+            share = float(((values < self.coding.low) | (values > self.coding.high)).mean())
+            outside, notes = ({"target": share} if share else {}), (*notes, *self.coding.clipped_in_words(share))
+        classes_of_target: Any = {"classes": self.classes, "classes_from": self.classes_from, "coding": self.coding}
         return {
             "classes_from": self.classes_from,
             "outside": outside,
@@ -70,15 +70,15 @@ class ReadTarget:
             "understood": understood_images(
                 form, **classes_of_target, public_rows=public_rows, protects=protects, notes=tuple(notes)
             ),
-            **target_fields(self.read_by, self.classes),
+            **target_fields(self.coding, self.classes),
             **protection_fields(protects),
         }
 
 
-def require_labels_of(labels: Any, what: str, read_by: Quantity | Labels | None) -> Any:
+def require_labels_of(labels: Any, what: str, coding: Quantity | Labels | None) -> Any:
     """Return the labels of pictures or texts. Errors: `InvalidInput` without labels. what: their name."""
     if labels is None:
-        named = "class" if read_by is None else "set of labels, such as a;b"
-        named = "value, such as 4.5" if isinstance(read_by, Quantity) else named
+        named = "class" if coding is None else "set of labels, such as a;b"
+        named = "value, such as 4.5" if isinstance(coding, Quantity) else named
         raise InvalidInput(f"{what} must have labels: a folder for every {named}, or (of arrays) an array y.")
     return labels

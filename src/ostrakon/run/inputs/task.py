@@ -68,7 +68,7 @@ class Task:
     source : dict, optional
         How a refit reads the public rows again: the checksum of their file, its columns and their kinds, the
         description of the columns, or a checksum of pictures or texts. Public. None if they cannot be read again.
-    read_by : Quantity or Labels, optional
+    coding : Quantity or Labels, optional
         The public range of a target that is a number: `classes` are then its two ends, private rows have whole steps
         between them, and `y_test` has numbers. Or the labels of which a row may have several: `classes` are then their
         names, and rows have 0 or 1 for each.
@@ -99,7 +99,7 @@ class Task:
     outside: Mapping[str, float] = field(default_factory=dict[str, float])
     domain: Domain | None = None
     source: Mapping[str, Any] | None = None
-    read_by: Quantity | Labels | None = None
+    coding: Quantity | Labels | None = None
     consent: Consent | None = None
     trust_model: str = CENTRAL
     not_covered: tuple[str, ...] = NOT_COVERED
@@ -121,12 +121,12 @@ class Task:
     @property
     def quantity(self) -> Quantity | None:
         """The public range of the target, if that is a number."""
-        return self.read_by if isinstance(self.read_by, Quantity) else None
+        return self.coding if isinstance(self.coding, Quantity) else None
 
     @property
     def target(self) -> Target:
         """What is predicted."""
-        return target_of(self.read_by)
+        return target_of(self.coding)
 
 
 def protection_fields(protects: Protects) -> dict[str, Any]:
@@ -134,10 +134,10 @@ def protection_fields(protects: Protects) -> dict[str, Any]:
     return {} if protects == "records" else {"trust_model": CENTRAL_OF_LABELS, "not_covered": NOT_COVERED_OF_LABELS}
 
 
-def target_fields(read_by: Quantity | Labels | None, classes: tuple[Any, ...]) -> dict[str, Any]:
+def target_fields(coding: Quantity | Labels | None, classes: tuple[Any, ...]) -> dict[str, Any]:
     """Return the fields of a `Task` on its target. classes: as in `Task`."""
-    quantity = isinstance(read_by, Quantity)
-    return {"read_by": read_by, "classes": classes} | ({"not_covered": NOT_COVERED_OF_QUANTITIES} if quantity else {})
+    quantity = isinstance(coding, Quantity)
+    return {"coding": coding, "classes": classes} | ({"not_covered": NOT_COVERED_OF_QUANTITIES} if quantity else {})
 
 
 def described_fields(domain: Domain) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def task_from_texts(
     classes: Sequence[str] | str | None = None,
     protect: Protects = "records",
     allow_shared_rows: bool = False,
-    read_by: Quantity | Labels | None = None,
+    coding: Quantity | Labels | None = None,
 ) -> Task:
     """Read and check the texts of a run, all of them into memory (see `ostrakon.data.text_files.read_texts`).
 
@@ -60,7 +60,7 @@ def task_from_texts(
         "labels" if the texts are public and only their classes are private.
     allow_shared_rows : bool
         See `refuse_shared_rows`.
-    read_by : Quantity or Labels, optional
+    coding : Quantity or Labels, optional
         If the names of folders are numbers in a range, or sets of labels such as `a;b`, not classes.
 
     Raises
@@ -69,7 +69,7 @@ def task_from_texts(
         For what cannot be read, texts without classes, a class that the public texts do not have, fewer than five
         public texts, public texts that are not free text, and texts that are in two folders.
     """
-    if read_by is None:
+    if coding is None:
         refuse_unnamed_folders(private, public, classes, SUFFIXES)
     hidden = open_texts(private, by=by)
     if protect == "labels":
@@ -83,14 +83,14 @@ def task_from_texts(
             if sorted(_digests(texts)) == sorted(_digests(hidden)):
                 raise InvalidInput(f"The {what} texts {texts.path} are the private ones, which must not leave.")
     public_labels = None if shown is hidden else shown.labels
-    where, labels = f"the public texts {shown.path}", _labels(hidden, "private", read_by)
-    target_reader = ReadTarget.of(labels, public_labels, classes, read_by=read_by, target=target, where=where)
+    where, labels = f"the public texts {shown.path}", _labels(hidden, "private", coding)
+    target_reader = ReadTarget.of(labels, public_labels, classes, coding=coding, target=target, where=where)
     if public is not None and not allow_shared_rows:
         refuse_shared(_digests(hidden), _digests(shown))
     X_public = public_frame_of(shown)
     X_test, y_test = None, None
     if tested is not None:
-        X_test, y_test = frame_of(tested), target_reader.test_rows(_labels(tested, "test", read_by))
+        X_test, y_test = frame_of(tested), target_reader.test_rows(_labels(tested, "test", coding))
     files = {name: texts for name, texts in {"private": hidden, **others}.items() if texts is not None}
     notes = [_left_out(texts) for texts in files.values() if texts.others]
     return Task(
@@ -129,8 +129,8 @@ def digest_of_texts(texts: Texts) -> str:
     return fingerprint_of(np.array(_digests(texts)))
 
 
-def _labels(texts: Texts, what: str, read_by: Quantity | Labels | None) -> Any:
-    return require_labels_of(texts.labels, f"The {what} texts {texts.path}", read_by)
+def _labels(texts: Texts, what: str, coding: Quantity | Labels | None) -> Any:
+    return require_labels_of(texts.labels, f"The {what} texts {texts.path}", coding)
 
 
 def _require_free_text(shown: Texts, frame: pd.DataFrame) -> None:
