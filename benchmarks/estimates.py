@@ -34,7 +34,7 @@ from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.noise_log import Log
-from ostrakon.run.stages.estimates import judged
+from ostrakon.run.stages.estimates import assess
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.student import answer_queries, fit_student
@@ -167,7 +167,7 @@ def on_table(name: str, data: Path, seed: int, epsilon: float) -> Iterator[str]:
         recall = [float(np.mean(right[split.y == label])) for label in np.unique(split.y)]
         truth = {"student": float(np.mean(right)), None: float(np.mean(recall))}
         truth.update(zip(map(str, np.unique(split.y)), recall, strict=True))
-        found, _ = judged(plan, answers, selection, asked, labels=labels, unit="record", protects="records")
+        found, _ = assess(plan, answers, selection, asked, labels=labels, unit="record", protects="records")
         for one in found:
             of = one.label if isinstance(one, Recall) else one.of
             if of in truth:

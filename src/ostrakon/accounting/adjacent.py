@@ -47,7 +47,7 @@ def replaced_record(
     Source: group privacy of Gaussian DP (Dong, Roth and Su 2022); the definition of (e, d)-DP, applied twice.
     """
     if isinstance(guarantee, Gated):
-        delta = _twice(guarantee.epsilon, guarantee.delta)
+        delta = _group_delta(guarantee.epsilon, guarantee.delta)
         return (2 * guarantee.epsilon, delta) if delta < 1 else (math.inf, guarantee.delta)
     queries, delta = whole("queries", queries), guarantee.delta
     epsilon, part = guarantee.epsilon, delta
@@ -58,7 +58,7 @@ def replaced_record(
     for _ in range(8):
         if not math.isfinite(epsilon) or epsilon > 300:
             break
-        if _twice(epsilon, part) <= delta:
+        if _group_delta(epsilon, part) <= delta:
             best = 2 * epsilon
             break
         part = delta / (1 + math.exp(epsilon)) * (1 - 1e-3)
@@ -75,5 +75,5 @@ def replaced_record(
     return best, delta
 
 
-def _twice(epsilon: float, delta: float) -> float:
+def _group_delta(epsilon: float, delta: float) -> float:
     return (1 + math.exp(min(epsilon, 700.0))) * delta

@@ -152,13 +152,13 @@ def _table(comparison: Comparison) -> Table:
             f"{row.answers:,.1f}",
             f"{row.accuracy:.1%}" if row.answers >= 0.05 else "–",
             *([] if row.rank_error is None else [f"{row.rank_error:.3f}" if row.answers >= 0.05 else "–"]),
-            *(_shown(value) for value in (row.worst_case, row.data_dependent, row.gated)),
+            *(_format(value) for value in (row.worst_case, row.data_dependent, row.gated)),
             noise,
         )
     return table
 
 
-def _shown(value: float | None) -> str:
+def _format(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:.4g}" if math.isfinite(value) else "∞"

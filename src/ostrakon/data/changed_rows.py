@@ -171,7 +171,7 @@ def _columns(private: Any, public: Any) -> tuple[Any, Any]:
     for name in there.columns:
         ours, theirs = here[name], there[name]
         if is_number(ours) and is_number(theirs):
-            both = [_known(column) for column in (ours, theirs)]
+            both = [_fill_missing(column) for column in (ours, theirs)]
             if all(values is not None and values.std() > _THINNEST for values in both):
                 numbers.append(both)  # pyright: ignore[reportArgumentType]
         elif theirs.nunique() <= _CATEGORIES:
@@ -189,7 +189,7 @@ def _columns(private: Any, public: Any) -> tuple[Any, Any]:
     )  # pyright: ignore[reportReturnType]
 
 
-def _known(column: pd.Series) -> FloatArray | None:
+def _fill_missing(column: pd.Series) -> FloatArray | None:
     """The numbers of a column, its mean where one is missing; None if most are."""
     values = column.to_numpy(np.float64, na_value=np.nan)
     finite = np.isfinite(values) & (np.abs(values) < 1e100)

@@ -84,7 +84,7 @@ def foreign_labels(
     >>> foreign_labels({"rare": 3, "odd": 12, "c": 20}, 100, "is not among the classes a, b")
     "In 35 of 100 rows ('c' in 20 of them, 'odd' in 12 of them), the label is not among the classes a, b."
     """
-    often = sorted(_often(counts), key=lambda label: (-counts[label], str(label)))[:_SHOWN]
+    often = sorted(_frequent_labels(counts), key=lambda label: (-counts[label], str(label)))[:_SHOWN]
     labels = f" ({', '.join(f'{label!r} in {counts[label]} of them' for label in often)})" if often else ""
     return f"In {sum(counts.values()) if having is None else having} of {rows} rows{labels}, the {noun} {wrong}."
 
@@ -257,7 +257,7 @@ def several_labels(rows: Mapping[str, int], what: str) -> str:
     >>> several_labels({"x": 30, "z": 20, "rare": 1}, "target 'kind'")  # doctest: +ELLIPSIS
     "The target 'kind' has cells with a semicolon, ... --classes 'x;z' (the labels of at least 10 private rows ..."
     """
-    labels = sorted(_often(rows))
+    labels = sorted(_frequent_labels(rows))
     written = f" as --classes {shlex.quote(SEPARATOR.join(labels))} ({_CHECK})"
     offered = written if len(labels) > 1 else " in --classes, with a semicolon between two"
     return (
@@ -302,10 +302,10 @@ def require_different(classes: Sequence[Any]) -> None:
         raise InvalidInput(f"classes must be at least 2 different labels, got {list(classes)}.")
 
 
-def _often(counts: Mapping[Any, int]) -> list[Any]:
+def _frequent_labels(counts: Mapping[Any, int]) -> list[Any]:
     """The labels that occur often; numbers from low to high.
 
-    >>> _often({"10": 30, "9": 20, "rare": 1})
+    >>> _frequent_labels({"10": 30, "9": 20, "rare": 1})
     ['9', '10']
     """
     labels = [label for label, times in counts.items() if times >= OFTEN]
@@ -319,7 +319,7 @@ def _value(label: Any) -> float:
 
 def _unlisted(counts: Mapping[str | None, int], what: str) -> str:
     """The sentence that refuses private labels where nobody listed the classes."""
-    labels, seen = _often(counts), list(map(str, counts))
+    labels, seen = _frequent_labels(counts), list(map(str, counts))
     if alike(seen):
         frequent = f": {alike_in_words(same)}" if (same := alike(labels)) else ""
         return (
@@ -362,7 +362,7 @@ def offered_classes(counts: Mapping[Any, int]) -> str | None:
     >>> offered_classes({"no": 40, "rare": 1, "yes": 30})
     "classes=['no', 'yes']"
     """
-    labels = _often(counts)
+    labels = _frequent_labels(counts)
     return f"classes={labels!r}" if len(labels) > 1 else None
 
 

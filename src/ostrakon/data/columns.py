@@ -121,12 +121,12 @@ class Columns:
     @classmethod
     def of(cls, public: pd.DataFrame, *, text: bool = False) -> Self:
         """From a public table. text: whether free text is read. Raises `InvalidInput` if no column can be used."""
-        judged = _judged_table(public, text=text)
+        result = _classify_table(public, text=text)
         # A part of an embedding that does not vary in public is still a part of it.
-        parts = [name for names in groups(judged).values() for name in names if judged[name] == ("left out", CONSTANT)]
-        judged |= dict.fromkeys(parts, ("number", ""))
-        kinds: dict[str, Kind] = {name: kind for name, (kind, _) in judged.items()}
-        notes = {name: note for name, (_, note) in judged.items() if note}
+        parts = [name for names in groups(result).values() for name in names if result[name] == ("left out", CONSTANT)]
+        result |= dict.fromkeys(parts, ("number", ""))
+        kinds: dict[str, Kind] = {name: kind for name, (kind, _) in result.items()}
+        notes = {name: note for name, (_, note) in result.items() if note}
         if all(kind == "left out" for kind in kinds.values()):
             # Free text first, because there is an option that reads it.
             first = sorted(notes.items(), key=lambda named: named[1] != READABLE)[:5]
@@ -167,13 +167,13 @@ def written_as_text(public: pd.DataFrame, *, text: bool = False) -> Columns:
     its type is a choice.
     text: whether free text is read.
     """
-    judged = {} if public.columns.has_duplicates else _judged_table(public, text=text)
+    result = {} if public.columns.has_duplicates else _classify_table(public, text=text)
     kinds: dict[str, Kind] = {}
-    notes = {name: note for name, (_, note) in judged.items() if note in (IDENTIFIER, NUMBERED)}
-    if len(notes) < len(judged):
+    notes = {name: note for name, (_, note) in result.items() if note in (IDENTIFIER, NUMBERED)}
+    if len(notes) < len(result):
         kinds |= dict.fromkeys(notes, "left out")
     for name in public.columns:
-        kind = judged.get(str(name), ("left out", ""))[0]
+        kind = result.get(str(name), ("left out", ""))[0]
         column = public[name] if kind not in ("category", "text", "left out") else pd.Series(dtype=np.float64)
         few = kind == "number" and column.nunique() <= _FEWEST_IDS
         if kind == DIGITS or (not few and (column.dtype == object or pd.api.types.is_string_dtype(column.dtype))):
@@ -181,15 +181,15 @@ def written_as_text(public: pd.DataFrame, *, text: bool = False) -> Columns:
     return Columns(kinds, {name: notes[name] for name in notes if name in kinds})
 
 
-def _judged_table(public: pd.DataFrame, *, text: bool) -> dict[str, tuple[Kind, str]]:
+def _classify_table(public: pd.DataFrame, *, text: bool) -> dict[str, tuple[Kind, str]]:
     """(kind, note) of every column."""
-    judged = {str(name): _judged(public[name], text=text) for name in public.columns}
+    result = {str(name): _classify(public[name], text=text) for name in public.columns}
     # 1,234 has a decimal comma, and 1/2/2024 the day first, if another column of the table has.
-    known: set[Kind] = {kind for kind, _ in judged.values()}
-    return judged | {
-        str(name): _judged(public[name], known=known, text=text)
+    known: set[Kind] = {kind for kind, _ in result.values()}
+    return result | {
+        str(name): _classify(public[name], known=known, text=text)
         for name in public.columns
-        if judged[str(name)][1].endswith((EITHER, EITHER_ORDER))
+        if result[str(name)][1].endswith((EITHER, EITHER_ORDER))
     }
 
 
@@ -203,7 +203,7 @@ def may_name(column: pd.Series, *, share: float = 0.9) -> bool:
     given = column.dropna()
     if given.nunique() <= share * len(given):
         return False
-    kind, note = _judged(column)
+    kind, note = _classify(column)
     if note in (IDENTIFIER, NUMBERED):
         return True
     if kind not in ("number", "category", "left out") or given.nunique() <= _FEWEST_IDS:
@@ -216,7 +216,7 @@ def may_name(column: pd.Series, *, share: float = 0.9) -> bool:
 
 def kind_of(column: pd.Series, *, text: bool = False) -> Kind:
     """The kind of a public column alone. text: whether free text is read."""
-    return _judged(column, text=text)[0]
+    return _classify(column, text=text)[0]
 
 
 def is_text(column: pd.Series) -> bool:
@@ -257,7 +257,7 @@ def alike_in_words(groups: Iterable[Iterable[str]]) -> str:
     return "; ".join(", ".join(map(repr, group)) for group in groups)
 
 
-def _judged(column: pd.Series, *, known: Collection[Kind] | None = None, text: bool = False) -> tuple[Kind, str]:
+def _classify(column: pd.Series, *, known: Collection[Kind] | None = None, text: bool = False) -> tuple[Kind, str]:
     """(kind, note). known: kinds of other columns, which decide ambiguous ones; None: not yet known."""
     given = column.dropna()
     different = given.nunique()

@@ -33,12 +33,12 @@ class TableRows:
 
     def only(self, graph: Graph, columns: Sequence[str]) -> "TableRows":
         """Some of the columns, in the order of `columns`."""
-        numbers, number_names = _some(graph, self.numbers, self.number_names, columns)
-        words, word_names = _some(graph, self.words, self.word_names, columns)
+        numbers, number_names = _select_columns(graph, self.numbers, self.number_names, columns)
+        words, word_names = _select_columns(graph, self.words, self.word_names, columns)
         return TableRows(numbers=numbers, number_names=number_names, words=words, word_names=word_names)
 
 
-def _some(
+def _select_columns(
     graph: Graph, value: str | None, names: tuple[str, ...], columns: Sequence[str]
 ) -> tuple[str | None, tuple[str, ...]]:
     numbers = {name: number for number, name in enumerate(names)}

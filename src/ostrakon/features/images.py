@@ -95,9 +95,9 @@ class DeskewHOG(TransformerMixin, BaseEstimator):
         starts = range(0, len(images), _AT_ONCE)
         # The images of a block of `in_blocks` are not worth a bar of their own.
         blocks = tracked(starts, "Finding gradients", total=len(starts), least=8)
-        return np.concatenate([self._some(images[at : at + _AT_ONCE]) for at in blocks])
+        return np.concatenate([self._gradients(images[at : at + _AT_ONCE]) for at in blocks])
 
-    def _some(self, images: FloatArray) -> FloatArray:
+    def _gradients(self, images: FloatArray) -> FloatArray:
         height, width = (max(2, size // self.cells) for size in self.shape_)
         return _oriented_gradients(deskew(images) if self.upright else images, (height, width), self.orientations)
 

@@ -72,11 +72,11 @@ def first_page(
         **({"By level of consent.": escaped(consent_in_words(content))} if "consent" in content else {}),
         "Other releases.": _other_releases(content, ledger),
         **({"Whose data are missing.": escaped(dropped[0])} if dropped else {}),
-        "Which data.": _given(details.data_name),
-        "Date of the run.": _given(date),
-        "Operator.": _given(details.operator),
-        "Contact.": _given(details.contact),
-        "Purpose.": _given(details.purpose),
+        "Which data.": _escape_or_default(details.data_name),
+        "Date of the run.": _escape_or_default(date),
+        "Operator.": _escape_or_default(details.operator),
+        "Contact.": _escape_or_default(details.contact),
+        "Purpose.": _escape_or_default(details.purpose),
         "How accurate the model is.": _quality(content, estimates, measures),
         **({} if sets is None else {"Sets of labels.": sets.in_words()}),
         **_intervals(content, intervals),
@@ -228,7 +228,7 @@ def _other_releases(content: dict[str, Any], ledger: bool | None) -> str:
     return f"{scope} Other releases from the same data add to the total. {_RECORDED[ledger].format(which)}"
 
 
-def _given(text: str | None) -> str:
+def _escape_or_default(text: str | None) -> str:
     return NOT_GIVEN if text is None else escaped(text)
 
 

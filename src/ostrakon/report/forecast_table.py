@@ -145,7 +145,7 @@ def offer_table(offer: Offer) -> Table:
             "Guarantee", f"none: {offer.mechanism} is run as published, and no release may rest on that number"
         )
     if plan.gate is not None:
-        table.add_row("Without a gate", f"epsilon {_shown(plan.bound.epsilon)} at this noise")
+        table.add_row("Without a gate", f"epsilon {_format_epsilon(plan.bound.epsilon)} at this noise")
     if offer.odds is not None:
         table.add_row("Attacker", f"who guesses {_about(offer)} is right at most {odds} of the time, instead of 50%")
     for what, source in plan.tuned.items():
@@ -166,7 +166,7 @@ def _cells(offer: Offer) -> tuple[str, ...]:
         many,
         "–" if noise is None else f"{noise:.4g}",
         "–" if signal is None else f"{signal:.1f}",
-        _shown(plan.guarantee.epsilon) + gate,
+        _format_epsilon(plan.guarantee.epsilon) + gate,
         "–" if offer.odds is None else odds_in_words(offer.odds),
     )
 
@@ -180,5 +180,5 @@ def odds_in_words(odds: float) -> str:
     return f"{min(math.ceil(1000 * odds) / 10, 100.0):.1f}%"
 
 
-def _shown(epsilon: float) -> str:
+def _format_epsilon(epsilon: float) -> str:
     return f"{round_up(epsilon):.6g}" if math.isfinite(epsilon) else "∞"

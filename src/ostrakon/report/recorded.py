@@ -65,7 +65,7 @@ def find_recorded(folder: Path, ledger: Ledger) -> Recorded:
         raise InvalidInput(f"release must be the folder of a finished release, got {folder}.")
     is_finished(folder)
     content = read_statement(folder)
-    answers, compared = _drawn(folder, content)
+    answers, compared = _read_numbers(folder, content)
     runs = ledger.find_drawn(sha256(answers.as_bytes()))
     if not runs:
         raise InvalidInput(
@@ -97,7 +97,7 @@ def _level_of(account: History, highest: History) -> str | None:
     return account.name.removeprefix(start) if account.name.startswith(start) else None
 
 
-def _drawn(folder: Path, content: dict[str, Any]) -> tuple[Answers, str]:
+def _read_numbers(folder: Path, content: dict[str, Any]) -> tuple[Answers, str]:
     """Read the numbers of a release, and name them."""
     try:
         tables = {

@@ -223,11 +223,11 @@ def labels_csv(outcome: FinishedRun) -> str:
     """
     answers, labels = outcome.answers, outcome.plan.labels
     if labels is not None:
-        sets = zip(_asked(outcome), answers.labels.reshape(-1, labels).tolist(), strict=True)
+        sets = zip(_query_names(outcome), answers.labels.reshape(-1, labels).tolist(), strict=True)
         rows = ([row, *("" if label == NO_ANSWER else label for label in given)] for row, given in sets)
         return csv_text([[_kind(outcome), *map(str, outcome.classes)], *rows])
     lines: list[list[Any]] = [[_kind(outcome), "label", "source"]]
-    for row, given, taught in zip(_asked(outcome), answers.labels, answers.taught, strict=True):
+    for row, given, taught in zip(_query_names(outcome), answers.labels, answers.taught, strict=True):
         source = "teachers" if given != NO_ANSWER else "student" if taught != NO_ANSWER else ""
         lines.append([row, str(outcome.classes[taught]) if taught != NO_ANSWER else "", source])
     return csv_text(lines)
@@ -240,7 +240,7 @@ def values_csv(outcome: FinishedRun, quantity: Quantity) -> str:
     """
     shares = cell_shares(outcome.answers, noise=float(outcome.plan.mechanism.parameters()["sigma2"]))
     values = ("" if math.isnan(value) else f"{value:.10g}" for value in quantity.values(shares).tolist())
-    return csv_text([(_kind(outcome), "value"), *zip(_asked(outcome), values, strict=True)])
+    return csv_text([(_kind(outcome), "value"), *zip(_query_names(outcome), values, strict=True)])
 
 
 def counts_csv(outcome: FinishedRun, counts: FloatArray) -> str:
@@ -249,7 +249,7 @@ def counts_csv(outcome: FinishedRun, counts: FloatArray) -> str:
     row: its place in the public data, from 0. cell: where the run asked about cells of columns instead. Numbers are
     exact: steps of 1/1024 vote.
     """
-    return _by_class(_kind(outcome), _asked(outcome), outcome, counts)
+    return _by_class(_kind(outcome), _query_names(outcome), outcome, counts)
 
 
 def _by_class(first: str, lines: Iterable[Any], outcome: FinishedRun, table: FloatArray) -> str:
@@ -264,7 +264,7 @@ def _kind(outcome: FinishedRun) -> str:
     return "row" if outcome.cells is None else "cell"
 
 
-def _asked(outcome: FinishedRun) -> list[Any]:
+def _query_names(outcome: FinishedRun) -> list[Any]:
     """What was asked about: places of public rows, or names of cells."""
     asked = outcome.queries.tolist()
     return asked if outcome.cells is None else [outcome.cells[number] for number in asked]

@@ -227,7 +227,7 @@ def require_same_run(
     ]
     if changed_settings:
         differences = ", ".join(
-            f"{key.replace('_', ' ')} was {_shown(stored_request.get(key))}, now {_shown(asked.get(key))}"
+            f"{key.replace('_', ' ')} was {_format(stored_request.get(key))}, now {_format(asked.get(key))}"
             for key in changed_settings
         )
         raise InvalidInput(f"{where} holds another run ({differences}); repeat its settings{other}.")
@@ -260,5 +260,5 @@ def _is_empty(entry: Path) -> bool:
     return entry.is_dir() and not entry.is_symlink() and not any(entry.iterdir())
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     return "not given" if value is None else repr(value)

@@ -125,7 +125,7 @@ class NoiseLog(Log):
             # A fixed width, so that the size on the disk does not depend on the draw.
             return answers.astype(np.int64), {**belongs, "private": is_private(rng)}
 
-        stored = self._once(name, sample)
+        stored = self._draw_once(name, sample)
         answers = array_from(stored.payload)
         different = [key for key in belongs if stored.belongs.get(key) != belongs[key]]
         if different or len(answers) != votes.queries:
@@ -140,9 +140,9 @@ class NoiseLog(Log):
 
         Errors: `InvalidInput` if it is damaged, missing, or not the first array.
         """
-        return array_from(self._once(name, lambda: (make(), None)).payload)
+        return array_from(self._draw_once(name, lambda: (make(), None)).payload)
 
-    def _once(self, name: str, make: Callable[[], tuple[NDArray[Any], Any]]) -> Checksummed:
+    def _draw_once(self, name: str, make: Callable[[], tuple[NDArray[Any], Any]]) -> Checksummed:
         """Return what is stored under that name, computed if it never was; it is marked before it is used."""
         path, mark = self._path(name), self._marks.get(name)
         stored = self._read(path, name)

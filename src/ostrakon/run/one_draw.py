@@ -29,7 +29,7 @@ LABELS = "labels.csv"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drawn:
+class DrawResult:
     """The result of a draw.
 
     Parameters
@@ -59,7 +59,7 @@ def draw_once(
     account: str,
     delta: float | None = None,
     max_answers: int | None = None,
-) -> Drawn:
+) -> DrawResult:
     """Reserve in `ledger` what the answers cost, draw them, settle, and write them to FOLDER/release/labels.csv.
 
     Parameters
@@ -135,7 +135,7 @@ def draw_once(
         file = home.release / LABELS
         table = pd.DataFrame({"query": range(len(labels)), "label": labels})
         write_atomically(file, table.to_csv(index=False), mode=0o644)
-    return Drawn(labels=labels, file=file, cost=bound, account=reservation.history())
+    return DrawResult(labels=labels, file=file, cost=bound, account=reservation.history())
 
 
 def _stages(mechanism: Mechanism | Sequence[Stage], votes: Votes, max_answers: int | None) -> list[Stage]:

@@ -20,7 +20,7 @@ from ostrakon.options.options import ACCURACY, OF_COUNTS, ORDERED, is_auto
 from ostrakon.planning.choose_mechanism import require_learnable
 from ostrakon.planning.plan import Plan, levels_from
 from ostrakon.run.inputs.again import EarlierPublic
-from ostrakon.run.stages.estimates import STUDENT_WARNINGS, judged
+from ostrakon.run.stages.estimates import STUDENT_WARNINGS, assess
 from ostrakon.run.stages.features import NO_ENCODER, View, view_of
 from ostrakon.run.stages.intervals import estimates_compared, intervals_of, same_estimates
 from ostrakon.run.stages.learning import Learning
@@ -245,7 +245,7 @@ def _new_statement(
 ) -> RestoredStatement:
     """Return the statement of the release with the entries of the new student."""
     labels, unit, protects = list(statement.classes), statement.unit, statement.protects
-    estimates, warnings = judged(plan, answers, selection, learning, labels=labels, unit=unit, protects=protects)
+    estimates, warnings = assess(plan, answers, selection, learning, labels=labels, unit=unit, protects=protects)
     kept = {name: how for name, how in statement.tuned.items() if name != "probabilities"}
     return replace(
         statement,

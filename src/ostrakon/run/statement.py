@@ -8,7 +8,7 @@ from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.features.moments import is_centred
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.stages.estimates import judged
+from ostrakon.run.stages.estimates import assess
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.votes import pair_map
@@ -107,7 +107,7 @@ def make_statement(
     protects = task.private.protects
     warning = weak_remark(plan.guarantee.epsilon, protects=protects) if claimed else None
     labels, unit = [str(label) for label in task.classes], task.private.unit
-    estimates, warnings = judged(
+    estimates, warnings = assess(
         plan, answers, selection, learning, labels=labels, unit=unit, protects=protects, counted=task.counted
     )
     return Statement(

@@ -135,13 +135,13 @@ class InFolder(Storage):
 
     def plan(self, make: Callable[[], Plan]) -> Plan:
         """See `Storage`; refuse a plan in run.toml that costs more than the requested epsilon."""
-        plan = self._settled(make)
+        plan = self._restore_plan(make)
         if self._store is not None:
             # Claimed before private data are sent.
             claim(self._store, self._home)
         return plan
 
-    def _settled(self, make: Callable[[], Plan]) -> Plan:
+    def _restore_plan(self, make: Callable[[], Plan]) -> Plan:
         stored = self._home.read()
         if stored is None:
             plan = make()

@@ -86,11 +86,11 @@ class RemoteOwner:
 
     def greet(self) -> None:
         """Ask the owner for its `facts`. Errors: as of `votes`."""
-        self.facts = self._said("/v1/owner")
+        self.facts = self._request("/v1/owner")
 
     def ask_room(self, terms: Terms) -> None:
         """Ask the owner how many blocks of these terms fit. Errors: as of `votes`."""
-        self.blocks_left = int(self._said("/v1/room", asdict(terms))["blocks_left"])
+        self.blocks_left = int(self._request("/v1/room", asdict(terms))["blocks_left"])
 
     def votes(self, block: str, terms: Terms, features: NDArray[Any]) -> NDArray[np.int64]:
         """Return the votes of the owner's teachers, shape (rows, classes). The owner pays for the block first.
@@ -112,7 +112,7 @@ class RemoteOwner:
         file = io.BytesIO()
         np.save(file, np.ascontiguousarray(features), allow_pickle=False)
         asked = {**asdict(terms), "block": block, "features": base64.b64encode(file.getvalue()).decode()}
-        said = self._said("/v1/votes", asked)
+        said = self._request("/v1/votes", asked)
         try:
             counts = np.array(said["votes"], dtype=np.int64).reshape(len(features), len(self.facts["classes"]))
             left = int(said["blocks_left"])
@@ -123,7 +123,7 @@ class RemoteOwner:
         self.blocks_left = left
         return counts
 
-    def _said(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def _request(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         request = urllib.request.Request(
             self.url.rstrip("/") + path,
             None if body is None else json.dumps(body).encode(),

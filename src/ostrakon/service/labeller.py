@@ -271,7 +271,7 @@ class Labeller:
         self._store.require_reserve()
         while start < len(keys):
             try:
-                block = self._paid_block()
+                block = self._open_block()
                 # This number of rows cannot get more answers than the block pays for.
                 part = slice(start, start + min(block.checks, block.answers))
                 block.shown.update(keys[part])
@@ -301,7 +301,7 @@ class Labeller:
             self._store.add(self._unstored)
             self._unstored = []
 
-    def _paid_block(self) -> _Block:
+    def _open_block(self) -> _Block:
         """Return a block with room for one more row and answer."""
         if self._block is not None and not (self._block.checks and self._block.answers):
             self._end_block()

@@ -55,7 +55,7 @@ def law_of_rows(
     """
     known = [on_simplex(cells, records) for cells in columns]
     shrunk = {pair: _shrunk(cells, known[pair[0]], known[pair[1]], noise) for pair, cells in pairs.items()}
-    rows = _drawn(known, shrunk, tree(pairs, known, noise), np.random.default_rng(seed))
+    rows = _sample_rows(known, shrunk, tree(pairs, known, noise), np.random.default_rng(seed))
     if not pairs:
         return rows, np.full(len(rows), 1 / len(rows))
     return rows, _weights(rows, pairs, noise=noise, records=records)
@@ -109,7 +109,7 @@ def _shrunk(cells: FloatArray, rows: FloatArray, columns: FloatArray, noise: flo
     return table
 
 
-def _drawn(
+def _sample_rows(
     known: Sequence[FloatArray], shrunk: Mapping[Pair, FloatArray], joined: Sequence[Pair], rng: np.random.Generator
 ) -> IntArray:
     """Return `ROWS` rows drawn along the tree, (rows, columns)."""

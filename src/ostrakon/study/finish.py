@@ -122,7 +122,7 @@ def _read_tables(study: Study, folder: Path, without: Sequence[str]) -> tuple[li
     return list(tables), {f"share of {name}": table for name, table in tables.items()}
 
 
-def _left(study: Study, owners: list[str]) -> str:
+def _dropped_out(study: Study, owners: list[str]) -> str:
     """Say who dropped out; empty if nobody did."""
     left = [owner.name for owner in study.owners if owner.name not in owners]
     if not left:
@@ -134,7 +134,7 @@ def _left(study: Study, owners: list[str]) -> str:
 
 
 def _task(study: Study, owners: list[str], tables: dict[str, IntArray], test: Any) -> Task:
-    pool, left = study.pool, _left(study, owners)
+    pool, left = study.pool, _dropped_out(study, owners)
     X_test, y_test = None, None
     fingerprints = {name: sha256(table.tobytes()) for name, table in tables.items()}
     if test is not None:
@@ -204,7 +204,7 @@ class People:
         return None
 
     @property
-    def _whose(self) -> str:
+    def _scope(self) -> str:
         h = self.owners_per_person
         where = "at the one owner that has any" if h == 1 else f"at the at most {h} owners that have any"
         return f"in all the rows of one person, {where}"
@@ -216,9 +216,9 @@ class People:
 
     def adjacencies(self, *, counted: bool = False) -> tuple[tuple[Relation, str], ...]:
         """Return all kinds of neighbours in words: see `PrivateData`."""
-        start, rows = "Two collections of the owners' data are neighbours when", self._whose.removeprefix("in ")
+        start, rows = "Two collections of the owners' data are neighbours when", self._scope.removeprefix("in ")
         if counted:
-            own, other = f"{start} they differ {self._whose}, in any way.", f"{start} one lacks {rows}."
+            own, other = f"{start} they differ {self._scope}, in any way.", f"{start} one lacks {rows}."
             return ("replace", own), ("take-out", other)
         own = f"{start} they differ in all the rows of one person, at {self._same} in both, in any way."
         return ("add-remove", own), ("replace", f"{start} {rows}, are exchanged for those of another one.")

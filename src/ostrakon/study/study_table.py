@@ -23,7 +23,7 @@ def study_table(study: Study) -> Table:
         "Guarantee": f"epsilon {round_up(plan.bound.epsilon):.4f} at delta {plan.delta:g}, for every person",
         "Teachers": _teachers(study),
         "A person": (
-            f"{_votes(study)} of each owner, and may have rows at {_at_most(mechanism.owners_per_person, 'owner')}"
+            f"{_votes(study)} of each owner, and may have rows at {_up_to(mechanism.owners_per_person, 'owner')}"
         ),
         "Noise": study.price(),
         "Who is trusted": f"{study.trust_model}.",
@@ -41,10 +41,10 @@ def _teachers(study: Study) -> str:
 def _votes(study: Study) -> str:
     if study.teachers is not None:
         return "is, with all rows, in one teacher"
-    return f"votes at {_at_most(study.mechanism.max_contributions, 'public row')}"
+    return f"votes at {_up_to(study.mechanism.max_contributions, 'public row')}"
 
 
-def _at_most(number: int, what: str) -> str:
+def _up_to(number: int, what: str) -> str:
     return f"one {what}" if number == 1 else f"up to {number} {what}s"
 
 

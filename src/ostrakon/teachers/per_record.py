@@ -123,7 +123,7 @@ class _VoteRule:
         if isinstance(self.moments, SumMap):
             return self._quantities(self.moments, features, owner, count, nearest_query, label)
         if isinstance(self.moments, LabelMap):
-            return self._several_labels(self.moments, features, owner, count, nearest_query, label)
+            return self._label_contributions(self.moments, features, owner, count, nearest_query, label)
         if len(self.weights):
             return self._weighted(features, owner, count, nearest_query, label)
         steps = self.moments.steps(features) if isinstance(self.moments, MomentMap) else None
@@ -176,7 +176,7 @@ class _VoteRule:
             added = _means(owner, added, count)
         return Contributions(counts, sums.table(added.sum(axis=0)), count)
 
-    def _several_labels(
+    def _label_contributions(
         self, sums: LabelMap, features: Any, owner: IntArray, count: int, nearest_query: IntArray, labels: IntArray
     ) -> Contributions:
         """Return the contributions of units whose rows have several labels."""

@@ -60,7 +60,7 @@ def cover(
     p = q = np.zeros((0, 2))
     used = 1.0
     for share in shares:
-        kept = _kept(chunks(), share, likely, most)
+        kept = _choose_pairs(chunks(), share, likely, most)
         if kept is not None:
             (p, q), used = kept, share
             break
@@ -68,7 +68,7 @@ def cover(
     return charged(Family(p=(1 - used) * p, q=(1 - used) * q, common_p=common, common_q=common[::-1].copy()), error)
 
 
-def _kept(
+def _choose_pairs(
     chunks: Iterable[tuple[FloatArray, FloatArray]], share: float, likely: float, most: int
 ) -> tuple[FloatArray, FloatArray] | None:
     kept_p = kept_q = np.empty((0, 0))

@@ -152,7 +152,7 @@ def worst_case_of_stages(
     charges = [*before, *(_charge(one, delta=delta, effort=effort, **shape) for one in asked if one.queries)]
     if not charges:
         return WorstCase(epsilon=0.0, delta=delta, basis="no query")
-    known = _known(charges, delta)
+    known = _without_adaptive(charges, delta)
     epsilon = _adaptively(charges, known.epsilon, delta, effort)
     return WorstCase(epsilon=epsilon, delta=delta, basis=BASIS) if epsilon < known.epsilon else known
 
@@ -168,7 +168,7 @@ def _checked(stages: Sequence[Stage]) -> list[Stage]:
     return asked
 
 
-def _known(charges: list[_Charge], delta: float) -> WorstCase:
+def _without_adaptive(charges: list[_Charge], delta: float) -> WorstCase:
     """The smallest bound without adaptive composition."""
     remaining = _remaining(delta, [one.failure for one in charges])
     bounds: list[tuple[float, str]] = []

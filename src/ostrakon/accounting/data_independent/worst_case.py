@@ -129,7 +129,7 @@ def worst_case_at(
         """Epsilon at delta, and whether adaptive composition is the smallest bound at the delta of the centre."""
         epsilon = own = math.inf
         for capped in together_or_apart(mechanism, centre, two=sizes["classes"] == 2):
-            if capped and own <= _GAIN_APART * min((one.epsilon for one in centre if not _together(one)), default=0.0):
+            if capped and own <= _GAIN_APART * min((one.epsilon for one in centre if not _is_joint(one)), default=0.0):
                 continue
             profile = adaptive_profile(
                 mechanism, **sizes, abstentions=abstentions, capped=capped, epsilon=centre[0].epsilon,
@@ -148,13 +148,13 @@ def worst_case_at(
         if sizes["queries"] == 0:
             return WorstCase(epsilon=0.0, delta=delta, basis="no query")
         if not adaptive:
-            return _at(bounds, delta)[0]
-        centre = _at(bounds, delta if around is None else around)
+            return _worst_cases(bounds, delta)[0]
+        centre = _worst_cases(bounds, delta if around is None else around)
         epsilon, decides = adaptively(centre, delta)
         if decides and around is not None and epsilon < math.inf:
             # At other deltas another bound is rarely below it, and slower.
             return WorstCase(epsilon=epsilon, delta=delta, basis=BASIS)
-        known = centre if around is None else _at(bounds, delta)
+        known = centre if around is None else _worst_cases(bounds, delta)
         return WorstCase(epsilon=epsilon, delta=delta, basis=BASIS) if epsilon < known[0].epsilon else known[0]
 
     return at
@@ -162,10 +162,10 @@ def worst_case_at(
 
 def plain_bounds(mechanism: Mechanism, delta: float, **sizes: Any) -> list[WorstCase]:
     """All bounds without adaptive composition, the smallest first. sizes: of `sizes_of`, and `abstentions`."""
-    return _at(list(_bounds(mechanism, **sizes)), delta)
+    return _worst_cases(list(_bounds(mechanism, **sizes)), delta)
 
 
-def _at(bounds: list[_Bound], delta: float) -> list[WorstCase]:
+def _worst_cases(bounds: list[_Bound], delta: float) -> list[WorstCase]:
     return by_size((bound(delta) for bound in bounds), delta)
 
 
@@ -271,7 +271,7 @@ def together_or_apart(mechanism: Mechanism, known: list[WorstCase], *, two: bool
     """
     if mechanism.gaussian_dp() is None or any(one.basis.startswith(BISECTION) for one in known):
         return [False]
-    together = [_together(one) for one in known]
+    together = [_is_joint(one) for one in known]
     best, apart = (
         min((one.epsilon for one, is_ in zip(known, together, strict=True) if is_ == kind), default=math.inf)
         for kind in (True, False)
@@ -279,7 +279,7 @@ def together_or_apart(mechanism: Mechanism, known: list[WorstCase], *, two: bool
     return [False] * (best <= _MORE * apart < math.inf) + [True] * (not best <= (1.0 if two else _LITTLE_MORE) * apart)
 
 
-def _together(one: WorstCase) -> bool:
+def _is_joint(one: WorstCase) -> bool:
     return one.basis.startswith((JOINT, EXACT))
 
 

@@ -105,13 +105,13 @@ class Sanitizer:
         mean: the estimate. sd: the standard deviation of such estimates around it. upper: see `confidence`.
         """
         score = consensus(votes, self.mechanism, order=self.order, kappa=self.kappa)
-        return self._at(score + self.s * float(require_rng(rng).normal()))
+        return self._sanitize(score + self.s * float(require_rng(rng).normal()))
 
     def expected(self, public_votes: PublicVotes) -> Sanitized:
         """The estimate at the median of its noise, for planning on public votes."""
-        return self._at(consensus(public_votes, self.mechanism, order=self.order, kappa=self.kappa))
+        return self._sanitize(consensus(public_votes, self.mechanism, order=self.order, kappa=self.kappa))
 
-    def _at(self, noisy: float) -> Sanitized:
+    def _sanitize(self, noisy: float) -> Sanitized:
         own = self.order / (2 * self.s**2)
         # Everything below is a function of the rounded noisy score.
         base = math.exp(self.kappa * math.ceil(noisy / GRID) * GRID)

@@ -74,7 +74,7 @@ def glyph_shapes(n_classes: int, *, system: bool = True) -> tuple[tuple[str, ...
 
     Returns the characters, and for each of them its drawings in 0 to 255, shape (fonts, SIDE, SIDE), all different.
     """
-    characters, (shapes,) = _drawn(n_classes, [[_Font(file) for file in font_files(system=system)]])
+    characters, (shapes,) = _draw_characters(n_classes, [[_Font(file) for file in font_files(system=system)]])
     return characters, shapes
 
 
@@ -94,7 +94,7 @@ def split_shapes(n_classes: int, *, system: bool = True) -> tuple[tuple[str, ...
     sides: tuple[list[_Font], list[_Font]] = ([], [])
     for _, family in sorted(families.items(), key=lambda named: (-len(named[1]), named[0])):
         min(sides, key=len).extend(family)
-    characters, (one, other) = _drawn(n_classes, sides)
+    characters, (one, other) = _draw_characters(n_classes, sides)
     return characters, one, other
 
 
@@ -118,7 +118,7 @@ def legible(fonts: "Sequence[_Font]") -> "list[_Font]":
     return [font.without_doubles() for font, recognized in zip(plain, share, strict=True) if recognized > _LIKE_LETTERS]
 
 
-def _drawn(n_classes: int, sides: "Sequence[Sequence[_Font]]") -> tuple[tuple[str, ...], list[Shapes]]:
+def _draw_characters(n_classes: int, sides: "Sequence[Sequence[_Font]]") -> tuple[tuple[str, ...], list[Shapes]]:
     """Characters that at least three fonts of every side have, and the drawings of each side; none is on two sides."""
     characters: list[str] = []
     shapes: list[list[Drawings]] = [[] for _ in sides]

@@ -92,7 +92,7 @@ def task_from_texts(
     if tested is not None:
         X_test, y_test = frame_of(tested), target_reader.test_rows(_labels(tested, "test", coding))
     files = {name: texts for name, texts in {"private": hidden, **others}.items() if texts is not None}
-    notes = [_left_out(texts) for texts in files.values() if texts.others]
+    notes = [_count_others(texts) for texts in files.values() if texts.others]
     return Task(
         private=Rows(X=frame_of(hidden), y=target_reader.private_rows(labels), protects=protect),
         X_public=X_public,
@@ -145,7 +145,7 @@ def _require_free_text(shown: Texts, frame: pd.DataFrame) -> None:
         )
 
 
-def _left_out(texts: Texts) -> str:
+def _count_others(texts: Texts) -> str:
     return f"Left out of {texts.path}: {texts.others} files that are not {' or '.join(SUFFIXES)}."
 
 

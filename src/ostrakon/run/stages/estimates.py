@@ -52,7 +52,7 @@ _NEARLY_ALL, _END = 0.98, 0.25
 """Share of public rows whose estimates are near one end of the range, and the part of the range that is near it."""
 
 
-def judged(
+def assess(
     plan: Plan,
     answers: Answers,
     selection: Selection,
@@ -140,7 +140,7 @@ def _recalls(
 
 
 def why_no_recalls(plan: Plan) -> str:
-    """Return the reason why `judged` has no ranges of recall, if the student predicts several classes."""
+    """Return the reason why `assess` has no ranges of recall, if the student predicts several classes."""
     if not plan.per_record:
         return "teachers answered, and their answers are not private labels"
     if plan.classes > MOST_RECALLS:
