@@ -22,27 +22,27 @@ class InvalidInput(ValueError):
 
 
 def _refuse(name: str, value: Any, allowed: str) -> Never:
-    raise InvalidInput(f"{name} must be {allowed}, got {shown(value)}.")
+    raise InvalidInput(f"{name} must be {allowed}, got {quote(value)}.")
 
 
-def shown(value: Any) -> str:
-    """`value` as a message shows it: its repr, cut off where it is long."""
+def quote(value: Any) -> str:
+    """Return the repr of `value` for a message; a long one is cut off."""
     try:
         text = repr(value)
-    except ValueError:  # Python prints no integer of more than some thousand digits
+    except ValueError:  # Python does not print integers of many thousand digits
         return f"a number of type {type(value).__name__} with thousands of digits"
     return text if len(text) <= 200 else f"{text[:60]}… ({len(text)} characters)"
 
 
 def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
-    """`value`, refused with all words that are allowed unless it is one of them."""
+    """Return `value`; refuse it unless it is one of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
-        raise InvalidInput(f"{name} must be one of {', '.join(allowed)}, got {shown(value)}.")
+        raise InvalidInput(f"{name} must be one of {', '.join(allowed)}, got {quote(value)}.")
     return value
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint at the known name that is nearest to `name`, capitals aside; empty if none is near.
+    """Return a hint at the known name nearest to `name`, ignoring case; empty if none is near.
 
     >>> did_you_mean("gnmx", ["gnmax", "lnmax"]), did_you_mean("T", ["t"]), did_you_mean("x", ["gnmax"])
     (" Did you mean 'gnmax'?", " Did you mean 't'?", '')

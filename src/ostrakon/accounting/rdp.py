@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ostrakon.mechanisms.base import FloatArray, finite_orders
-from ostrakon.validation import InvalidInput, fraction, settle, shown, whole
+from ostrakon.validation import InvalidInput, fraction, quote, settle, whole
 
 Conversion = Literal["cks", "mironov"]
 
@@ -116,6 +116,6 @@ def require_orders(orders: ArrayLike) -> FloatArray:
     """`orders` as a read-only float array; refused unless one-dimensional, increasing, finite and above 1."""
     array = finite_orders(orders)
     if array.ndim != 1 or not (np.diff(array) > 0).all():
-        raise InvalidInput(f"orders must be an increasing list of finite numbers above 1, got {shown(orders)}.")
+        raise InvalidInput(f"orders must be an increasing list of finite numbers above 1, got {quote(orders)}.")
     array.setflags(write=False)
     return array

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ostrakon.audit.betting import Bets
 from ostrakon.audit.one_run import largest_refuted_parameter, refutes_trade_off
-from ostrakon.validation import InvalidInput, fraction, non_negative, one_of, shown, whole
+from ostrakon.validation import InvalidInput, fraction, non_negative, one_of, quote, whole
 
 Rows = tuple[NDArray[Any], NDArray[Any]]
 Train = Callable[[NDArray[Any], NDArray[Any]], Any]
@@ -155,7 +155,7 @@ def audit_training(
     epsilon, delta = _claim(claimed)
     one_of("neighbours", neighbours, NEIGHBOURS)
     if not isinstance(rng, np.random.Generator):
-        raise InvalidInput(f"rng must be a numpy.random.Generator, got {shown(rng)}.")
+        raise InvalidInput(f"rng must be a numpy.random.Generator, got {quote(rng)}.")
     fraction("confidence", confidence)
     whole("runs", runs, at_least=1)
     rows = _rows("data", data)
@@ -253,7 +253,7 @@ def _inverse_trade_off(epsilon: float, delta: float) -> Callable[[float], float]
 
 def _claim(claimed: Any) -> tuple[float, float]:
     if not isinstance(claimed, tuple) or len(claimed) != 2:
-        raise InvalidInput(f"claimed must be a pair (epsilon, delta), got {shown(claimed)}.")
+        raise InvalidInput(f"claimed must be a pair (epsilon, delta), got {quote(claimed)}.")
     epsilon, delta = claimed
     return non_negative("epsilon", epsilon), 0.0 if delta == 0 and not isinstance(delta, bool) else fraction(
         "delta", delta
@@ -262,7 +262,7 @@ def _claim(claimed: Any) -> tuple[float, float]:
 
 def _rows(name: str, given: Any) -> Rows:
     if not isinstance(given, tuple) or len(given) != 2:
-        raise InvalidInput(f"{name} must be a pair (X, y), got {shown(given)}.")
+        raise InvalidInput(f"{name} must be a pair (X, y), got {quote(given)}.")
     X, y = (np.asarray(part) for part in given)
     if not X.ndim or y.ndim != 1 or len(X) != len(y) or not len(y):
         raise InvalidInput(

@@ -15,7 +15,7 @@ from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.accounting.rdp import Conversion
 from ostrakon.cli.app import app, bar, console, print_json
 from ostrakon.cli.options import Stages, mechanism_parameters, votes_file, with_options
-from ostrakon.cli.stages import earlier_of, number, only, show_stages, shown, stages_of
+from ostrakon.cli.stages import earlier_of, number, only, show_stages, stages_of, text
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import build
 from ostrakon.noise import secure_rng
@@ -184,23 +184,23 @@ def as_table(votes: Votes, mechanism: Mechanism, cost: Account) -> Table:
     worst = cost.worst_case
     basis = worst.basis if mechanism.releasable else f"{worst.basis}; no release may rest on it"
     kind = "worst case (publishable)" if mechanism.releasable else "worst case (true)"
-    table.add_row(kind, shown(worst.epsilon), repr(worst.delta), "", basis)
+    table.add_row(kind, text(worst.epsilon), repr(worst.delta), "", basis)
     delta = repr(worst.delta)
     claimed = mechanism.claimed_epsilon(queries=votes.queries, delta=worst.delta)
     if claimed is not None:
-        table.add_row("[red]claimed (not true)[/]", shown(claimed), delta, "", "what its papers charge")
+        table.add_row("[red]claimed (not true)[/]", text(claimed), delta, "", "what its papers charge")
     if cost.gated is not None:
         by = f"a gate that votes like the planned ones pass with probability {cost.pass_probability:g}"
-        table.add_row("gated (publishable)", shown(cost.gated.epsilon), delta, "", by)
+        table.add_row("gated (publishable)", text(cost.gated.epsilon), delta, "", by)
     if cost.sanitized is not None:
         by = f"noisy estimate, sd {cost.sanitized.sd:g}, at most {cost.sanitized.upper:g}; not a guarantee"
-        table.add_row("sanitized (publishable once)", shown(cost.sanitized.mean), delta, "", by)
+        table.add_row("sanitized (publishable once)", text(cost.sanitized.mean), delta, "", by)
     if cost.data_dependent is not None and cost.forecast is not None:
         known, expected = cost.data_dependent.reveal(), cost.forecast.reveal()["expected_answers"]
         by = f"exact; {expected:,.2f} answers expected"
-        table.add_row("[red]data-dependent (private)[/]", shown(known["epsilon"]), delta, f"{known['order']:g}", by)
+        table.add_row("[red]data-dependent (private)[/]", text(known["epsilon"]), delta, f"{known['order']:g}", by)
     if cost.published is not None:
         known = cost.published.reveal()
         by = "the papers' bound"
-        table.add_row("[red]published (private)[/]", shown(known["epsilon"]), delta, f"{known['order']:g}", by)
+        table.add_row("[red]published (private)[/]", text(known["epsilon"]), delta, f"{known['order']:g}", by)
     return table

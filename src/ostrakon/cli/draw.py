@@ -8,7 +8,7 @@ import typer
 from ostrakon.cli.account import first_queries, mechanism_of, read_votes
 from ostrakon.cli.app import app, console, print_json
 from ostrakon.cli.options import Stages, mechanism_parameters, votes_file, with_options
-from ostrakon.cli.stages import number, shown, stages_of
+from ostrakon.cli.stages import number, stages_of, text
 from ostrakon.statements.statement import delta_in_words
 
 
@@ -51,7 +51,7 @@ def draw(
     console.print(account_table(drawn.account))
     answered = int((drawn.labels >= 0).sum())
     console.print(
-        f"{answered:,} of {votes_read.queries:,} queries answered; paid: epsilon {shown(drawn.cost.epsilon)} at delta "
+        f"{answered:,} of {votes_read.queries:,} queries answered; paid: epsilon {text(drawn.cost.epsilon)} at delta "
         f"{delta_in_words(drawn.cost.delta)}.",
     )
     console.print(f"May be published: {drawn.file}", markup=False)

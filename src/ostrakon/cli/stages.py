@@ -17,13 +17,13 @@ from ostrakon.validation import InvalidInput, fraction, non_negative, whole
 from ostrakon.votes import Votes
 
 
-def shown(epsilon: float) -> str:
-    """An epsilon for a person, rounded up."""
+def text(epsilon: float) -> str:
+    """Return an epsilon in digits, rounded up."""
     return f"{round_up(epsilon):.10g}" if math.isfinite(epsilon) else "∞"
 
 
 def number(epsilon: float) -> float | str:
-    """An epsilon for JSON, which has no infinity."""
+    """Return an epsilon for JSON, which has no infinity."""
     return epsilon if math.isfinite(epsilon) else "infinity"
 
 
@@ -55,14 +55,14 @@ def stages_of(
     ]
 
 
-def earlier_of(text: str | None) -> WorstCase | None:
+def earlier_of(earlier: str | None) -> WorstCase | None:
     """The earlier release of EPSILON,DELTA. Errors: `InvalidInput` for anything else."""
-    if text is None:
+    if earlier is None:
         return None
     try:
-        epsilon, delta = map(float, text.split(","))
+        epsilon, delta = map(float, earlier.split(","))
     except ValueError:
-        raise InvalidInput(f"--earlier must be EPSILON,DELTA, such as 0.5,1e-6, got {text!r}.") from None
+        raise InvalidInput(f"--earlier must be EPSILON,DELTA, such as 0.5,1e-6, got {earlier!r}.") from None
     epsilon = non_negative("the epsilon of --earlier", epsilon)
     delta = delta if delta == 0 else fraction("the delta of --earlier", delta)
     return WorstCase(epsilon=epsilon, delta=delta, basis="an earlier release")
@@ -103,5 +103,5 @@ def show_stages(
     for name in ("epsilon of", "epsilon", "delta", "by"):
         table.add_column(name, justify="right" if name in ("epsilon", "delta") else "left")
     kind = "worst case (true)" if unsound else "worst case (publishable)"
-    table.add_row(f"{kind}, all together", shown(worst.epsilon), repr(worst.delta), worst.basis)
+    table.add_row(f"{kind}, all together", text(worst.epsilon), repr(worst.delta), worst.basis)
     console.print(table)

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ostrakon.data.columns import alike, alike_in_words, unit_of
-from ostrakon.validation import InvalidInput, shown
+from ostrakon.validation import InvalidInput, quote
 
 MOST_CLASSES = 1000
 FOLDERS = "folder names"
@@ -237,7 +237,7 @@ def listed(classes: Any) -> list[Any]:
     """The labels of a list or array. Errors: `InvalidInput` for anything else."""
     labels = None if isinstance(classes, str) else np.asarray(classes, dtype=object)
     if labels is None or labels.ndim != 1 or not all(pd.api.types.is_scalar(label) for label in labels):
-        raise InvalidInput(f"classes must be a list of labels, or {FROM_PRIVATE!r}, got {shown(classes)}.")
+        raise InvalidInput(f"classes must be a list of labels, or {FROM_PRIVATE!r}, got {quote(classes)}.")
     return np.asarray(classes).tolist()
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ostrakon.data.classes import label_indices
 from ostrakon.data.quantity import NUMBER
-from ostrakon.validation import InvalidInput, positive, shown
+from ostrakon.validation import InvalidInput, positive, quote
 
 _CALLED = ("level of consent", "level of consent", "levels")
 _FORM = "COLUMN:LEVEL=EPSILON,LEVEL=EPSILON,... such as consent:1=0.5,2=1,3=2"
@@ -43,7 +43,7 @@ class Consent:
 
     def __post_init__(self) -> None:
         if not isinstance(self.epsilons, Mapping) or not self.epsilons:
-            raise InvalidInput(f"consent must be a mapping from levels to epsilons, got {shown(self.epsilons)}.")
+            raise InvalidInput(f"consent must be a mapping from levels to epsilons, got {quote(self.epsilons)}.")
         levels = [str(level) for level in self.epsilons]
         if "" in levels or len(set(levels)) < len(levels):
             raise InvalidInput(f"consent must name every level once, and none empty, got {', '.join(levels)}.")
@@ -59,13 +59,13 @@ class Consent:
         column, colon, _ = given.partition("=")[0].rpartition(":")
         parts = [part.rpartition("=") for part in given[len(column + colon) :].split(",")]
         if not column.strip() or not colon or not all(equals for _, equals, _ in parts):
-            raise InvalidInput(f"consent must be {_FORM}, got {shown(given)}.")
+            raise InvalidInput(f"consent must be {_FORM}, got {quote(given)}.")
         levels = [level.strip() for level, _, _ in parts]
         if len(set(levels)) < len(levels):
             raise InvalidInput(f"consent must name every level once, got {', '.join(levels)}.")
         for level, (_, _, text) in zip(levels, parts, strict=True):
             if not NUMBER.fullmatch(text.strip()):
-                raise InvalidInput(f"consent must be {_FORM}, got {shown(text)} as the epsilon of {shown(level)}.")
+                raise InvalidInput(f"consent must be {_FORM}, got {quote(text)} as the epsilon of {quote(level)}.")
         return cls(column=column.strip(), epsilons=dict(zip(levels, (float(text) for *_, text in parts), strict=True)))
 
     @property

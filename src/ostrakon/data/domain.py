@@ -14,7 +14,7 @@ import tomli_w
 
 from ostrakon.data.columns import Columns, Kind, days, typed, word
 from ostrakon.data.files import read_toml
-from ostrakon.validation import InvalidInput, shown, whole
+from ostrakon.validation import InvalidInput, quote, whole
 from ostrakon.votes import IntArray
 
 DEFAULT_BINS = 16
@@ -142,7 +142,7 @@ class Domain:
         if not self.columns:
             raise InvalidInput(f"columns must describe at least one column, such as {EXAMPLE}; got none.")
         if self.delimiter not in (",", ";", "\t", "|"):
-            raise InvalidInput(f"delimiter must be one of , ; | and the tabulator, got {shown(self.delimiter)}.")
+            raise InvalidInput(f"delimiter must be one of , ; | and the tabulator, got {quote(self.delimiter)}.")
 
     @classmethod
     def of(cls, columns: Mapping[str, Any], *, delimiter: str = ",") -> Self:
@@ -155,7 +155,7 @@ class Domain:
         Errors: `InvalidInput` that names the column and says what it needs.
         """
         if not isinstance(columns, Mapping):
-            raise InvalidInput(f"columns must describe columns by name, such as {EXAMPLE}; got {shown(columns)}.")
+            raise InvalidInput(f"columns must describe columns by name, such as {EXAMPLE}; got {quote(columns)}.")
         described = {str(name): _described(str(name), given) for name, given in columns.items()}
         return cls(columns=described, delimiter=delimiter)
 
@@ -288,7 +288,7 @@ def _described(name: str, given: Any) -> Described:
     if isinstance(given, Described):
         return given
     if not isinstance(given, Mapping):
-        raise InvalidInput(f"columns.{name} must be a table, as {EXAMPLE}; got {shown(given)}.")
+        raise InvalidInput(f"columns.{name} must be a table, as {EXAMPLE}; got {quote(given)}.")
     description = cast("Mapping[str, Any]", given)
     foreign = [key for key in description if key not in _KEYS]
     if foreign:
@@ -298,13 +298,13 @@ def _described(name: str, given: Any) -> Described:
         return Described(kind="category", categories=_categories(name, description))
     if kind not in _NUMBERS:
         raise InvalidInput(
-            f"columns.{name}.kind must be one of {', '.join((*_NUMBERS, 'category'))}, got {shown(kind)}."
+            f"columns.{name}.kind must be one of {', '.join((*_NUMBERS, 'category'))}, got {quote(kind)}."
         )
     if "categories" in description:
         raise InvalidInput(f"columns.{name} must have categories or a range, got both.")
     is_whole = description.get("whole", False)
     if not isinstance(is_whole, bool):
-        raise InvalidInput(f"columns.{name}.whole must be true or false, got {shown(is_whole)}.")
+        raise InvalidInput(f"columns.{name}.whole must be true or false, got {quote(is_whole)}.")
     return Described(kind=kind, edges=_edges(name, description, is_whole=is_whole), whole=is_whole)
 
 
@@ -322,10 +322,10 @@ def _categories(name: str, description: Mapping[str, Any]) -> tuple[str, ...]:
         or not given
     ):
         raise InvalidInput(
-            f"columns.{name} must have categories, a list of words, and nothing else; got {shown(given)}."
+            f"columns.{name} must have categories, a list of words, and nothing else; got {quote(given)}."
         )
     if any(not isinstance(item, str | int | float) for item in given):
-        raise InvalidInput(f"columns.{name}.categories must be words, got {shown(given)}.")
+        raise InvalidInput(f"columns.{name}.categories must be words, got {quote(given)}.")
     words = tuple(word(one) for one in given)
     if words == (UNKNOWN,):
         raise InvalidInput(f"columns.{name}.categories must be filled in, got {UNKNOWN!r}.")
@@ -345,7 +345,7 @@ def _edges(name: str, description: Mapping[str, Any], *, is_whole: bool) -> tupl
         ):
             raise InvalidInput(
                 f"columns.{name}.edges must be two or more increasing ends, beside no low, high or bins; got "
-                f"{shown(description['edges'])}."
+                f"{quote(description['edges'])}."
             )
         edges = [_end(f"columns.{name}.edges", end) for end in description["edges"]]
     else:
@@ -367,10 +367,10 @@ def _edges(name: str, description: Mapping[str, Any], *, is_whole: bool) -> tupl
             edges = np.linspace(low, high, bins + 1).tolist()
     limits = tuple(map(float, edges))
     if any(not a < b for a, b in itertools.pairwise(limits)) or len(limits) > MOST_CELLS:
-        raise InvalidInput(f"columns.{name} must have at most {MOST_CELLS} increasing ends, got {shown(description)}.")
+        raise InvalidInput(f"columns.{name} must have at most {MOST_CELLS} increasing ends, got {quote(description)}.")
     ends = [*[math.ceil(b) - 1 for b in limits[1:-1]], math.floor(limits[-1])]
     if is_whole and any(math.ceil(a) > end for a, end in zip(limits, ends, strict=False)):
-        raise InvalidInput(f"columns.{name} must have a whole number in every range, got {shown(description)}.")
+        raise InvalidInput(f"columns.{name} must have a whole number in every range, got {quote(description)}.")
     return limits
 
 
@@ -379,5 +379,5 @@ def _end(name: str, value: Any) -> float:
     if isinstance(value, datetime.date):
         return float(days(pd.Series([str(value)])).iloc[0])
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InvalidInput(f"{name} must be finite numbers or dates, got {shown(value)}.")
+        raise InvalidInput(f"{name} must be finite numbers or dates, got {quote(value)}.")
     return float(value)

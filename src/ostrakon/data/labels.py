@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ostrakon.data.classes import SEPARATOR, foreign_labels, labels_in, require_different
 from ostrakon.data.frames import as_frame
-from ostrakon.validation import InvalidInput, shown
+from ostrakon.validation import InvalidInput, quote
 
 YES, NO = ("1", "yes", "true"), ("0", "no", "false")
 """What a cell of a column of a label may hold, in any capitals."""
@@ -134,8 +134,8 @@ def columns_by_name(Y: Any, names: Any) -> Any:
     unnamed = isinstance(frame.columns, pd.RangeIndex) and not set(position) & set(wanted)
     if not unnamed and sorted(map(str, frame.columns)) != sorted(wanted):
         raise InvalidInput(
-            f"y must have a column for each label in classes, named like it: {shown(wanted)}, got the columns "
-            f"{shown(list(frame.columns))}."
+            f"y must have a column for each label in classes, named like it: {quote(wanted)}, got the columns "
+            f"{quote(list(frame.columns))}."
         )
     return Y if unnamed else frame.iloc[:, [position[name] for name in wanted]]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ostrakon.validation import InvalidInput, finite, shown
+from ostrakon.validation import InvalidInput, finite, quote
 from ostrakon.votes import STEPS
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -59,7 +59,7 @@ class Quantity:
         if isinstance(given, str) and not all(NUMBER.fullmatch(part.strip()) for part in parts):
             parts = None
         if not isinstance(parts, Sequence | np.ndarray) or len(parts) != 2:
-            raise InvalidInput(f"range must be two numbers, LOW,HIGH, such as 0,50, got {shown(given)}.")
+            raise InvalidInput(f"range must be two numbers, LOW,HIGH, such as 0,50, got {quote(given)}.")
         ends = [float(part) for part in parts] if isinstance(given, str) else [finite("range", part) for part in parts]
         return cls(low=ends[0], high=ends[1])
 
@@ -118,4 +118,4 @@ def _number(cell: Any) -> float:
         return float(cell)
     if isinstance(cell, int | float | np.integer | np.floating) and not isinstance(cell, bool):
         return float(cell)
-    raise InvalidInput(f"The target must be a number, with a decimal point, in every row, got {shown(cell)}.")
+    raise InvalidInput(f"The target must be a number, with a decimal point, in every row, got {quote(cell)}.")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ostrakon.data.files import read_toml
 from ostrakon.features.pixels import resized
-from ostrakon.validation import InvalidInput, finite, one_of, positive, shown, whole
+from ostrakon.validation import InvalidInput, finite, one_of, positive, quote, whole
 
 KINDS = ("image", "text", "table")
 _OF_IMAGES = ("size", "mean", "deviation", "channels", "layout", "scale", "mirror")
@@ -112,7 +112,7 @@ def _plain(value: Any) -> str:
 def _size(name: str, value: Any) -> tuple[int, int]:
     sides = value if isinstance(value, list) else [value, value]
     if len(sides) != 2:
-        raise InvalidInput(f"{name} must be a number of pixels, or a height and a width, got {shown(value)}.")
+        raise InvalidInput(f"{name} must be a number of pixels, or a height and a width, got {quote(value)}.")
     height, width = (whole(name, side, at_least=1) for side in sides)
     return height, width
 
@@ -120,7 +120,7 @@ def _size(name: str, value: Any) -> tuple[int, int]:
 def _three(check: Callable[[str, Any], float]) -> Callable[[str, Any], Any]:
     def checked(name: str, value: Any) -> Any:
         if not isinstance(value, list) or len(value) != 3:
-            raise InvalidInput(f"{name} must be three numbers, one of each channel, got {shown(value)}.")
+            raise InvalidInput(f"{name} must be three numbers, one of each channel, got {quote(value)}.")
         return tuple(check(name, one) for one in value)
 
     return checked
@@ -128,19 +128,19 @@ def _three(check: Callable[[str, Any], float]) -> Callable[[str, Any], Any]:
 
 def _scale(name: str, value: Any) -> float:
     if isinstance(value, bool) or value not in (1, 255):
-        raise InvalidInput(f"{name} must be 1 or 255, the value of white, got {shown(value)}.")
+        raise InvalidInput(f"{name} must be 1 or 255, the value of white, got {quote(value)}.")
     return float(value)
 
 
 def _yes_or_no(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise InvalidInput(f"{name} must be true or false, got {shown(value)}.")
+        raise InvalidInput(f"{name} must be true or false, got {quote(value)}.")
     return value
 
 
 def _name(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise InvalidInput(f"{name} must be the name of an output, got {shown(value)}.")
+        raise InvalidInput(f"{name} must be the name of an output, got {quote(value)}.")
     return value
 
 

@@ -115,7 +115,7 @@ class Forecast:
         low, high = self.interval()
         if self.measure == ACCURACY:
             return f"{self.mean:.1%} ({low:.0%} to {high:.0%})"
-        return f"{shown(self.measure, self.mean)} ({shown(self.measure, low)} to {shown(self.measure, high)})"
+        return "{} ({} to {})".format(*(format_score(self.measure, score) for score in (self.mean, low, high)))
 
     @property
     def larger_pool(self) -> float:
@@ -144,7 +144,7 @@ def bounds_of(measure: str) -> tuple[float, float]:
     return _BOUNDS.get(measure, (0.0, 1.0))
 
 
-def shown(measure: str, score: float) -> str:
+def format_score(measure: str, score: float) -> str:
     """Return the printed form of a score: an accuracy in percent, an error of a quantity in three digits."""
     return f"{score:.1%}" if measure == ACCURACY else f"{score:.3g}" if measure == ABSOLUTE_ERROR else f"{score:.3f}"
 

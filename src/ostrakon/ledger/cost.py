@@ -15,7 +15,7 @@ from ostrakon.accounting.epsilons import Gated
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.mechanisms.rdp import rdp_of_pure_dp
 from ostrakon.numerics.rounding import product_above, sum_above
-from ostrakon.validation import InvalidInput, non_negative, settle, shown, whole
+from ostrakon.validation import InvalidInput, non_negative, quote, settle, whole
 
 ORDERS: tuple[float, ...] = (
     *(1.25, 1.5, 1.75),
@@ -186,9 +186,9 @@ def cost_of(
     queries = whole("queries", queries, at_least=1)
     max_answers = None if max_answers is None else whole("max_answers", max_answers)
     if not isinstance(mechanism, Mechanism):
-        raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {shown(mechanism)}.")
+        raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {quote(mechanism)}.")
     if gated is not None and not isinstance(gated, Gated):
-        raise InvalidInput(f"gated must be the certificate of a gate, got {shown(gated)}.")
+        raise InvalidInput(f"gated must be the certificate of a gate, got {quote(gated)}.")
     if gated is not None:
         return Cost.of(pure=gated.epsilon, failure=gated.delta)
     tied = mechanism.run_cost(queries=queries)
@@ -221,7 +221,7 @@ def cost_of_pair(epsilon: float, delta: float) -> tuple[Cost, ...]:
 def require_cost(cost: Any) -> Cost:
     """Return `cost`, refused unless it is a `Cost`."""
     if not isinstance(cost, Cost):
-        raise InvalidInput(f"cost must be a Cost, got {shown(cost)}.")
+        raise InvalidInput(f"cost must be a Cost, got {quote(cost)}.")
     return cost
 
 
@@ -268,7 +268,7 @@ def _numbers(rdp: Any) -> NDArray[np.float64]:
             return curve.astype(np.float64)
     except ValueError:  # rows of different lengths
         pass
-    raise InvalidInput(f"rdp must be one number for each of {len(ORDERS)} orders, got {shown(rdp)}.")
+    raise InvalidInput(f"rdp must be one number for each of {len(ORDERS)} orders, got {quote(rdp)}.")
 
 
 def _curve(name: str, value: Sequence[Any]) -> tuple[float | None, ...]:

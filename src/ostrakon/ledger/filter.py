@@ -16,7 +16,7 @@ from ostrakon.ledger.cost import ORDERS, Cost, require_cost
 from ostrakon.ledger.total import Total
 from ostrakon.numerics.inverse import least
 from ostrakon.numerics.rounding import above, below
-from ostrakon.validation import InvalidInput, fraction, non_negative, one_of, positive, settle, shown
+from ostrakon.validation import InvalidInput, fraction, non_negative, one_of, positive, quote, settle
 
 GAUSSIAN, RENYI, PURE, MIXED = "gaussian", "renyi", "pure", "mixed"
 
@@ -268,7 +268,7 @@ class Filter:
 def _costs(costs: Iterable[Cost]) -> list[Cost]:
     values: list[Any] = list(costs) if isinstance(costs, Iterable) else [None]
     if not all(isinstance(value, Cost) for value in values):
-        raise InvalidInput(f"costs must be a list of Cost, got {shown(costs)}.")
+        raise InvalidInput(f"costs must be a list of Cost, got {quote(costs)}.")
     return values
 
 
@@ -310,7 +310,7 @@ def _share_of(kind: str, lane: int, delta: float) -> float:
 def _epsilon(name: str, value: Any) -> float:
     epsilon = positive(name, value)
     if epsilon > LARGEST:
-        raise InvalidInput(f"{name} must be at most {LARGEST:g}, got {shown(value)}.")
+        raise InvalidInput(f"{name} must be at most {LARGEST:g}, got {quote(value)}.")
     return epsilon
 
 
@@ -319,6 +319,6 @@ def _order(name: str, value: Any) -> float:
     if order not in ORDERS:
         raise InvalidInput(
             f"{name} must be one of the ledger's {len(ORDERS)} orders, from {ORDERS[0]:g} to {ORDERS[-1]:g} such as "
-            f"8, 10 or 16, got {shown(value)}."
+            f"8, 10 or 16, got {quote(value)}."
         )
     return order

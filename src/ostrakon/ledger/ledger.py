@@ -18,7 +18,7 @@ from ostrakon.ledger.state import Account, History, Reservation, Spend
 from ostrakon.ledger.store import Interrupted, Store, Turn
 from ostrakon.mechanisms.base import Relation
 from ostrakon.statements.statement import UNITS, Unit
-from ostrakon.validation import LONGEST_LINE, InvalidInput, fraction, line, non_negative, one_of, shown
+from ostrakon.validation import LONGEST_LINE, InvalidInput, fraction, line, non_negative, one_of, quote
 
 RELATIONS: tuple[Relation, ...] = ("add-remove", "replace", "take-out", "labels")
 PAUSES = (0.05, 0.2, 1.0, 3.0)
@@ -168,7 +168,7 @@ class Ledger:
                 raise InvalidInput("epsilon and delta must be given to open an account.")
             cap = Filter.create(epsilon=epsilon, delta=delta, kind=kind, order=order)
         elif not isinstance(cap, Filter):
-            raise InvalidInput(f"cap must be a Filter, got {shown(cap)}.")
+            raise InvalidInput(f"cap must be a Filter, got {quote(cap)}.")
         cap.require_sound()
         fingerprint = None if fingerprint is None else line("fingerprint", fingerprint)
         content = {
@@ -250,7 +250,7 @@ class Ledger:
         delta = None if delta is None else fraction("delta", delta)
         require_cost(cost)
         if not isinstance(what, str):
-            raise InvalidInput(f"what must be text, got {shown(what)}.")
+            raise InvalidInput(f"what must be text, got {quote(what)}.")
         with self._store.turn() as turn:
             account = _find(turn.state.accounts, name)
             if turn.may_have(run):
@@ -299,7 +299,7 @@ class Ledger:
                 turn.require_seen(receipt.sequence, receipt.hash, by=f"run {receipt.run}")
                 spend = _find(turn.histories(), receipt.account).spend_of(receipt.run)
                 if spend is None or (spend.sequence, spend.hash) != (receipt.sequence, receipt.hash):
-                    raise InvalidInput(f"receipt must be of the entry in which run {shown(receipt.run)} has reserved.")
+                    raise InvalidInput(f"receipt must be of the entry in which run {quote(receipt.run)} has reserved.")
                 known = spend.drawn if part is None else spend.parts.get(part)
             else:
                 known = None if part is None else reserved.parts.get(part)
@@ -386,7 +386,7 @@ def _reserved(turn: Turn, receipt: Receipt) -> Reservation | None:
 def _find(known: Mapping[str, _A], name: str) -> _A:
     if not isinstance(name, str) or name not in known:
         raise InvalidInput(
-            f"account must be one of this ledger ({', '.join(known) or 'it has none'}), got {shown(name)}."
+            f"account must be one of this ledger ({', '.join(known) or 'it has none'}), got {quote(name)}."
         )
     return known[name]
 
@@ -394,7 +394,7 @@ def _find(known: Mapping[str, _A], name: str) -> _A:
 def _require_receipt(value: Any) -> Receipt:
     whole = isinstance(value, Receipt) and type(value.sequence) is int and isinstance(value.hash, str)
     if not whole:
-        raise InvalidInput(f"receipt must be one that reserve gave, got {shown(value)}.")
+        raise InvalidInput(f"receipt must be one that reserve gave, got {quote(value)}.")
     return value
 
 

@@ -13,7 +13,7 @@ from ostrakon.data.checksummed import read_regular
 from ostrakon.data.files import write_atomically
 from ostrakon.data.object_store import is_uri
 from ostrakon.ledger.chain import Tampered, hashes_equal, seal
-from ostrakon.validation import InvalidInput, shown
+from ostrakon.validation import InvalidInput, quote
 
 _LARGEST_HEAD = 65_536
 _UNREADABLE = (InvalidInput, OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError)
@@ -49,13 +49,13 @@ def require_url(name: str, value: Any) -> str:
     except ValueError:
         parts, password = None, False
     if parts is None or "\0" in value or parts.scheme not in ("sqlite", "postgresql") or password:
-        given = "one with a password" if password else shown(value)
+        given = "one with a password" if password else quote(value)
         raise InvalidInput(f"{name} must be {_ALLOWED}, got {given}.")
     if parts.scheme == "postgresql":
         return value
     file = re.fullmatch(r"sqlite:///([^?#]+)", value)
     if file is None or file[1] == ":memory:":
-        raise InvalidInput(f"{name} must be {_ALLOWED}, got {shown(value)}.")
+        raise InvalidInput(f"{name} must be {_ALLOWED}, got {quote(value)}.")
     return f"sqlite:///{Path(file[1]).resolve()}"
 
 

@@ -11,7 +11,7 @@ from ostrakon.ledger.filter import Filter
 from ostrakon.ledger.total import Total
 from ostrakon.mechanisms.base import Relation
 from ostrakon.statements.statement import Unit
-from ostrakon.validation import shown
+from ostrakon.validation import quote
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +224,7 @@ def _apply(link: Link, accounts: dict[str, Account], reserved: dict[str, Reserva
         case "settle":
             del reserved[run]
         case other:
-            raise Tampered(f"Entry {link.sequence} must be one that this version knows, got {shown(other)}.")
+            raise Tampered(f"Entry {link.sequence} must be one that this version knows, got {quote(other)}.")
 
 
 def read_histories(state: State, links: Iterable[Link]) -> dict[str, History]:

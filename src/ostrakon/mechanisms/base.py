@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ostrakon.validation import InvalidInput, finite, marked_fields, positive, scale, settle, shown, whole
+from ostrakon.validation import InvalidInput, finite, marked_fields, positive, quote, scale, settle, whole
 from ostrakon.votes import FloatArray, IntArray, Moments, Votes
 
 NO_ANSWER = -1
@@ -306,7 +306,7 @@ def finite_orders(orders: ArrayLike) -> FloatArray:
         array = array.astype(np.float64)
         if np.isfinite(array).all() and (array > 1).all():
             return array
-    raise InvalidInput(f"orders must be finite numbers above 1, got {shown(orders)}.")
+    raise InvalidInput(f"orders must be finite numbers above 1, got {quote(orders)}.")
 
 
 # Parameters that several mechanisms share.

@@ -10,7 +10,7 @@ import numpy as np
 from ostrakon.mechanisms.base import FloatArray, Parameter, Relation, RunCost, StatefulMechanism
 from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
 from ostrakon.noise import require_rng
-from ostrakon.validation import InvalidInput, scale, shown, whole
+from ostrakon.validation import InvalidInput, quote, scale, whole
 from ostrakon.votes import STEPS, BoundedVotes, IntArray, Votes
 
 MOST_NOISE = 2.0**32
@@ -25,7 +25,7 @@ REPLACED, REMOVED = NEIGHBOURS = ("replaced", "removed")
 def known_neighbours(name: str, value: Any) -> str:
     """`value`, refused unless it is one of `NEIGHBOURS`."""
     if not isinstance(value, str) or value not in NEIGHBOURS:
-        raise InvalidInput(f"{name} must be {REPLACED} or {REMOVED}, got {shown(value)}.")
+        raise InvalidInput(f"{name} must be {REPLACED} or {REMOVED}, got {quote(value)}.")
     return value
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ostrakon.mechanisms.base import DiscreteShares, FloatArray, Parameter, RunCost
 from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.noise import discrete_gaussian
-from ostrakon.validation import InvalidInput, shown, whole
+from ostrakon.validation import InvalidInput, quote, whole
 from ostrakon.votes import STEPS, IntArray, Votes
 
 Owners = Annotated[int, Parameter(help="Owners whose tables are summed.", check=partial(whole, at_least=1))]
@@ -19,7 +19,7 @@ SUM, EVERY_TABLE = "sum", "each"
 
 def _released(name: str, value: Any) -> str:
     if not isinstance(value, str) or value not in (SUM, EVERY_TABLE):
-        raise InvalidInput(f"{name} must be {SUM} or {EVERY_TABLE}, got {shown(value)}.")
+        raise InvalidInput(f"{name} must be {SUM} or {EVERY_TABLE}, got {quote(value)}.")
     return value
 
 

@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from ostrakon.validation import InvalidInput, marked_fields, settle, shown
+from ostrakon.validation import InvalidInput, marked_fields, quote, settle
 
 PLAIN = (str, int, float)
 """Types that a TOML file stores directly; anything else (an estimator) is stored as its repr."""
@@ -118,8 +118,8 @@ def _plain(hint: Any) -> type:
 def sentence(name: str, value: Any) -> str:
     """A text of the operator as one line: line breaks become spaces. Refuses control characters."""
     if not isinstance(value, str) or not value.strip() or len(value) > LONGEST:
-        raise InvalidInput(f"{name} must be text of 1 to {LONGEST} characters, got {shown(value)}.")
+        raise InvalidInput(f"{name} must be text of 1 to {LONGEST} characters, got {quote(value)}.")
     line = " ".join(value.split())
     if any(unicodedata.category(field) in _UNSEEN and field not in _JOINERS for field in line):
-        raise InvalidInput(f"{name} must be text without control characters, got {shown(value)}.")
+        raise InvalidInput(f"{name} must be text without control characters, got {quote(value)}.")
     return line

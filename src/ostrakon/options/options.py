@@ -12,7 +12,7 @@ from ostrakon.mechanisms.bounded_gnmax import known_neighbours
 from ostrakon.mechanisms.registry import declared_parameters, find
 from ostrakon.options.call import with_own_parameters
 from ostrakon.options.option import Option, Settings, of_plain_type, plain, sentence
-from ostrakon.validation import InvalidInput, fraction, line, one_of, positive, shown, whole
+from ostrakon.validation import InvalidInput, fraction, line, one_of, positive, quote, whole
 
 AUTO = "auto"
 """ostrakon chooses."""
@@ -36,13 +36,13 @@ def _neighbours(name: str, value: Any) -> str | None:
 
 def _mechanism(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise InvalidInput(f"{name} must be a name, got {shown(value)}.")
+        raise InvalidInput(f"{name} must be a name, got {quote(value)}.")
     return value if value == AUTO else find(value).name
 
 
 def _flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool | np.bool_):
-        raise InvalidInput(f"{name} must be True or False, got {shown(value)}.")
+        raise InvalidInput(f"{name} must be True or False, got {quote(value)}.")
     return bool(value)
 
 

@@ -19,7 +19,7 @@ from ostrakon.planning.defaults import (
     OF_QUANTITIES,
 )
 from ostrakon.planning.plan import INTERACTIVE
-from ostrakon.validation import InvalidInput, shown, whole
+from ostrakon.validation import InvalidInput, quote, whole
 
 _PER_RECORD = ("max_contributions", "moments")
 """Parameters of mechanisms of per-record teachers."""
@@ -108,7 +108,7 @@ def trained_mechanism_for_labels(options: Options, labels: int) -> str:
         given = getattr(options, name)
         if given != allowed:
             raise InvalidInput(
-                f"{name} must be {allowed} for trained teachers of rows with several labels, got {shown(given)}; for "
+                f"{name} must be {allowed} for trained teachers of rows with several labels, got {quote(given)}; for "
                 "others run once for each label."
             )
     if options.mechanism == INTERACTIVE:

@@ -41,7 +41,7 @@ from ostrakon.planning.defaults import (
 from ostrakon.planning.per_record_plan import per_record_plan
 from ostrakon.planning.plan import Plan, shape
 from ostrakon.statements.statement import round_up
-from ostrakon.validation import InvalidInput, fraction, shown
+from ostrakon.validation import InvalidInput, fraction, quote
 
 _CONSENT_NEEDS = (
     f"consent is for {DEFAULT_MECHANISM} and {DEFAULT_OF_COUNTS} on tables of classes with public rows, where every "
@@ -276,9 +276,9 @@ def _refuse_other_options(options: Options, columns: int, unit: str) -> None:
         given = getattr(options, name)
         if given != getattr(defaults, name) and not (name == "mechanism" and given in _CELL_MECHANISMS):
             raise InvalidInput(
-                f"{name} cannot be chosen if the columns are described instead of public rows, got {shown(given)}: "
+                f"{name} cannot be chosen if the columns are described instead of public rows, got {quote(given)}: "
                 f"every {unit} votes on cells of the columns, and an additive model learns from the counts."
             )
     bound = options.parameters.get("max_contributions")
     if bound not in (None, columns):
-        raise InvalidInput(f"max_contributions must be {columns}, one for each column, got {shown(bound)}.")
+        raise InvalidInput(f"max_contributions must be {columns}, one for each column, got {quote(bound)}.")

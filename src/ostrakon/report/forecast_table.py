@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from rich.markup import escape
 from rich.table import Table
 
-from ostrakon.forecast.interval import ACCURACY, CONFIDENCE, shown
+from ostrakon.forecast.interval import ACCURACY, CONFIDENCE, format_score
 from ostrakon.forecast.offers import Offer, neighbours
 from ostrakon.forecast.outlook import Outlook
 from ostrakon.forecast.rehearsal import REPETITIONS, Rehearsal
@@ -96,7 +96,7 @@ def accuracy_sentences(outlook: Outlook) -> list[str]:
 
 
 def _scored(measure: str, score: float) -> str:
-    return shown(measure, score) if measure == ACCURACY else f"{measure} {shown(measure, score)}"
+    return format_score(measure, score) if measure == ACCURACY else f"{measure} {format_score(measure, score)}"
 
 
 def _at_epsilons(what: str, reasons: Iterable[tuple[float, str, str | None]]) -> list[str]:

@@ -17,7 +17,7 @@ from ostrakon.report.statement_file import FILE, read_statement
 from ostrakon.run.stages.queries import Answers
 from ostrakon.statements.adjacency import sentences_of
 from ostrakon.statements.statement import LABELS_OF, round_up
-from ostrakon.validation import InvalidInput, shown
+from ostrakon.validation import InvalidInput, quote
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,13 +137,13 @@ def _require_same(content: dict[str, Any], account: History, spend: Spend, level
     unit, protects = LABELS_OF[account.unit] if labels else account.unit, "labels" if labels else "records"
     for name, value in (("unit_of_privacy", unit), ("protects", protects)):
         if content.get(name) != value:
-            raise _Differs(f"{name} is {shown(content.get(name))}, and by account {account.name} it is {value!r}")
+            raise _Differs(f"{name} is {quote(content.get(name))}, and by account {account.name} it is {value!r}")
     by = content.get("unit_column")
     if not (isinstance(by, str) if account.unit == "user" else by is None):
-        raise _Differs(f"unit_column is {shown(by)}, and account {account.name} is for one {account.unit}")
+        raise _Differs(f"unit_column is {quote(by)}, and account {account.name} is for one {account.unit}")
     neighbours = content.get("adjacency")
     if neighbours not in sentences_of(account.relation, by=by):
-        raise _Differs(f"adjacency is {shown(neighbours)}, and account {account.name} is for {account.relation}")
+        raise _Differs(f"adjacency is {quote(neighbours)}, and account {account.name} is for {account.relation}")
     _require_levels(content, spend, levels)
 
 
@@ -156,17 +156,17 @@ def _require_levels(content: dict[str, Any], spend: Spend, levels: dict[str, Spe
         raise _Differs("it names a level of consent twice")
     highest = stated.keys() - levels.keys()
     if levels.keys() - stated.keys() or len(highest) != (1 if levels else 0):
-        named, paid = shown(sorted(stated)), shown(sorted(levels))
+        named, paid = quote(sorted(stated)), quote(sorted(levels))
         raise _Differs(f"its levels of consent are {named}, and the ledger has accounts of these lower levels: {paid}")
     for level, one in stated.items():
-        _require_price(f"level {shown(level)} of consent", one, levels.get(level, spend))
+        _require_price(f"level {quote(level)} of consent", one, levels.get(level, spend))
 
 
 def _parts(content: Any, name: str) -> list[dict[str, Any]]:
     """A list of objects in a statement."""
     parts = content.get(name) if isinstance(content, dict) else None
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-        raise _Differs(f"{name} must be a list of objects, got {shown(parts)}")
+        raise _Differs(f"{name} must be a list of objects, got {quote(parts)}")
     return parts
 
 
@@ -178,6 +178,6 @@ def _require_price(name: str, stated: dict[str, Any], spend: Spend) -> None:
     paid = (round_up(spend.epsilon), spend.delta)
     if given != paid or any(isinstance(number, bool) for number in given):
         raise _Differs(
-            f"{name} has epsilon {shown(given[0])} at delta {shown(given[1])}, and in the ledger it has epsilon "
+            f"{name} has epsilon {quote(given[0])} at delta {quote(given[1])}, and in the ledger it has epsilon "
             f"{paid[0]:g} at delta {paid[1]:g}"
         )

@@ -15,7 +15,7 @@ from ostrakon.service.owner import Terms, read_features
 from ostrakon.service.pictures import IMAGE, MAX_PICTURES, PictureForm
 from ostrakon.service.request_queue import Busy, RequestQueue, Unavailable, describe
 from ostrakon.statements.statement import NOT_COVERED, round_up
-from ostrakon.validation import InvalidInput, shown
+from ostrakon.validation import InvalidInput, quote
 
 try:
     from fastapi import Depends, FastAPI, HTTPException, Request
@@ -376,10 +376,10 @@ def _first(error: Any, allowed: Mapping[str, str]) -> str:
     where = first["loc"]
     if len(where) > 4 and where[:2] == ("body", "rows"):
         wanted = allowed.get(where[3], f"text of at most {MAX_TEXT} characters, a finite number or null")
-        name = where[3] if where[3] in allowed else shown(where[3])
+        name = where[3] if where[3] in allowed else quote(where[3])
         if first["type"] == "string_too_long":
             most, length = first["ctx"]["max_length"], len(first["input"])
             return f"Row {where[2]}: {name} must have at most {most} characters, got {length}."
-        return f"Row {where[2]}: {name} must be {wanted}, got {shown(first['input'])}."
+        return f"Row {where[2]}: {name} must be {wanted}, got {quote(first['input'])}."
     field = ".".join(map(str, where))
     return f'The request must be JSON such as {{"rows": [{{"column": 1.5}}]}}: {field}: {first["msg"]}.'[:400]

@@ -15,7 +15,7 @@ import tomli_w
 from filelock import FileLock
 
 from ostrakon.data.files import read_toml, write_atomically
-from ostrakon.validation import InvalidInput, settle, shown, whole
+from ostrakon.validation import InvalidInput, quote, settle, whole
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,62}[A-Za-z0-9])?")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -26,13 +26,13 @@ _HEADER = (
 
 def _name(name: str, value: Any) -> str:
     if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise InvalidInput(f"{name} of a client must be up to 64 letters, digits and inner -_., got {shown(value)}.")
+        raise InvalidInput(f"{name} of a client must be up to 64 letters, digits and inner -_., got {quote(value)}.")
     return value
 
 
 def _digest(name: str, value: Any) -> str:
     if not isinstance(value, str) or not _DIGEST.fullmatch(value):
-        raise InvalidInput(f"{name} of a client must be the SHA-256 of its token, 64 digits, got {shown(value)}.")
+        raise InvalidInput(f"{name} of a client must be the SHA-256 of its token, 64 digits, got {quote(value)}.")
     return value
 
 
@@ -167,5 +167,5 @@ def add_client(path: str | os.PathLike[str], name: str, *, answers: int, request
 def _client_from(table: Any, path: Any) -> Client:
     wanted = set(Client.__dataclass_fields__)
     if not isinstance(table, Mapping) or set(table) != wanted:
-        raise InvalidInput(f"Every client in {path} must have {', '.join(sorted(wanted))}, got {shown(table)}.")
+        raise InvalidInput(f"Every client in {path} must have {', '.join(sorted(wanted))}, got {quote(table)}.")
     return Client(**table)

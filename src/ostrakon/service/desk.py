@@ -21,7 +21,7 @@ from ostrakon.data.files import read_toml
 from ostrakon.ledger.fits import Refused
 from ostrakon.service.local_host import is_local
 from ostrakon.service.owner import Terms
-from ostrakon.validation import InvalidInput, line, shown
+from ostrakon.validation import InvalidInput, line, quote
 
 SECONDS = 60
 """How long an owner may take for an answer."""
@@ -69,7 +69,7 @@ class RemoteOwner:
         local = parts.scheme == "http" and is_local(parts.hostname or "")
         whole = _ADDRESS.fullmatch(parts.netloc) is not None and parts.path in ("", "/") and not parts.query
         if not (whole and (local or parts.scheme == "https")):
-            raise InvalidInput(f"url of owner {self.name} must be https://HOST:PORT, got {shown(self.url)}.")
+            raise InvalidInput(f"url of owner {self.name} must be https://HOST:PORT, got {quote(self.url)}.")
         try:
             self._token = Path(self.token_file).read_text(encoding="utf-8").strip()
             # What is sent without TLS never leaves this machine, by a proxy neither.
@@ -183,7 +183,7 @@ def read_owners(path: str | os.PathLike[str]) -> tuple[tuple[RemoteOwner, ...], 
     owners = list[RemoteOwner]()
     for table in tables:
         if not isinstance(table, Mapping) or not _KEYS - {"certificate"} <= set(table) <= _KEYS:
-            raise InvalidInput(f"Every owner in {path} must have {', '.join(sorted(_KEYS))}, got {shown(table)}.")
+            raise InvalidInput(f"Every owner in {path} must have {', '.join(sorted(_KEYS))}, got {quote(table)}.")
         given: dict[str, Any] = dict(table)
         for key in _FILES & set(given):
             given[key] = Path(path).parent / str(given[key])
@@ -222,6 +222,6 @@ def join(own: Mapping[str, Any], owners: Sequence[RemoteOwner], terms: Terms) ->
             if owner.facts.get(fact) != own[fact]:
                 raise InvalidInput(f"Owner {owner.name} must have {same} as this desk, and it does not.")
         if not isinstance(owner.facts.get("teachers"), int) or owner.facts["teachers"] < 1:
-            raise InvalidInput(f"Owner {owner.name} must have teachers, got {shown(owner.facts.get('teachers'))}.")
+            raise InvalidInput(f"Owner {owner.name} must have teachers, got {quote(owner.facts.get('teachers'))}.")
     for owner in owners:
         owner.ask_room(terms)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.data.images import read_picture
-from ostrakon.validation import InvalidInput, shown
+from ostrakon.validation import InvalidInput, quote
 
 IMAGE = "image"
 """The name of the only column, and of its kind."""
@@ -66,7 +66,7 @@ class PictureForm:
         try:
             content = base64.b64decode(text, validate=True)
         except ValueError:
-            raise InvalidInput(f"Row {number}: {IMAGE} must be text in base64, got {shown(text)}.") from None
+            raise InvalidInput(f"Row {number}: {IMAGE} must be text in base64, got {quote(text)}.") from None
         try:
             return read_picture(content, shape=self.shape, most_pixels=MAX_PIXELS)
         except InvalidInput as error:

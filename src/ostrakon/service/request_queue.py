@@ -17,7 +17,7 @@ from ostrakon.export.loader import READERS, read_word
 from ostrakon.service.clients import Client
 from ostrakon.service.labeller import BudgetSpent, Labeller, Request
 from ostrakon.service.pictures import IMAGE, MAX_WAITING_PICTURES, PICTURES_AT_ONCE, PictureForm
-from ostrakon.validation import InvalidInput, shown
+from ostrakon.validation import InvalidInput, quote
 
 MAX_WAITING_ROWS = 10_000
 """Rows that may wait. Further requests are refused."""
@@ -219,12 +219,12 @@ def require_readable(rows: Rows, columns: Sequence[Mapping[str, Any]]) -> None:
             cell = row[name]
             if kind == "embedding":
                 if not isinstance(cell, list) or len(cell) != column["width"] or not all(map(_is_finite, cell)):
-                    raise InvalidInput(f"Row {number}: {name} must be {describe(column)}, got {shown(cell)}.")
+                    raise InvalidInput(f"Row {number}: {name} must be {describe(column)}, got {quote(cell)}.")
             elif kind == IMAGE:
                 if not isinstance(cell, str):
-                    raise InvalidInput(f"Row {number}: {name} must be {describe(column)}, got {shown(cell)}.")
+                    raise InvalidInput(f"Row {number}: {name} must be {describe(column)}, got {quote(cell)}.")
             elif cell is not None and not _is_readable(cell, kind):
-                raise InvalidInput(f"Row {number}: {name} must be {describe(column)}, got {shown(cell)}.")
+                raise InvalidInput(f"Row {number}: {name} must be {describe(column)}, got {quote(cell)}.")
 
 
 def describe(column: Mapping[str, Any]) -> str:

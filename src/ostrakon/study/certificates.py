@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ostrakon.data.files import private_folder, write_atomically
-from ostrakon.validation import InvalidInput, shown, whole
+from ostrakon.validation import InvalidInput, quote, whole
 
 RESERVED = ("shares", "finished", "partial")
 """Names that no owner may have, because folders beside a study are named STUDY-OWNER and STUDY- with these."""
@@ -32,7 +32,7 @@ def owner_name(name: str, value: Any) -> str:
     """
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise InvalidInput(
-            f"{name} of an owner must be up to 40 small letters, digits and inner hyphens, got {shown(value)}."
+            f"{name} of an owner must be up to 40 small letters, digits and inner hyphens, got {quote(value)}."
         )
     if value in RESERVED:
         raise InvalidInput(
@@ -77,7 +77,7 @@ def require_certificate(name: str, value: Any) -> str:
         If it is not one certificate, or contains a private key.
     """
     if not isinstance(value, str):
-        raise InvalidInput(f"{name} must be one certificate in PEM, got {shown(value)}.")
+        raise InvalidInput(f"{name} must be one certificate in PEM, got {quote(value)}.")
     if "PRIVATE KEY" in value:
         raise InvalidInput(f"{name} must hold a certificate alone, and it holds a private key, which stays secret.")
     if value.count(_BEGIN) != 1 or value.count(_END) != 1:

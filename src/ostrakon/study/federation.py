@@ -26,7 +26,7 @@ from ostrakon.study.tables import (
     write_share,
     write_sum,
 )
-from ostrakon.validation import InvalidInput, shown
+from ostrakon.validation import InvalidInput, quote
 from ostrakon.votes import IntArray
 
 _WAIT = 300.0
@@ -79,7 +79,7 @@ class Site:
         needed = [field.name for field in fields(cls) if field.default is not None]
         for name in needed:
             if not isinstance(content.get(name), str) or not content[name]:
-                raise InvalidInput(f"{source} must give {name} as text, got {shown(content.get(name))}.")
+                raise InvalidInput(f"{source} must give {name} as text, got {quote(content.get(name))}.")
         foreign = sorted(content.keys() - {field.name for field in fields(cls)})
         if foreign:
             raise InvalidInput(f"{source} must give {', '.join(needed)} and no {foreign[0]!r}.")
@@ -219,7 +219,7 @@ def _received(files: Mapping[str, bytes], site: Site) -> tuple[Study, Path]:
     try:
         for name, content in files.items():
             if Path(name).name != name or not isinstance(content, bytes):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise InvalidInput(f"A study must be sent as files in one folder, got {shown(name)}.")
+                raise InvalidInput(f"A study must be sent as files in one folder, got {quote(name)}.")
             (aside / name).write_bytes(content)
         study = Study.read(aside)
         require_expected(study, site.expect)
@@ -246,7 +246,7 @@ class _Table:
 def _read(study: Study, aside: Path, answer: Any) -> _Table:
     """Return the table of an answer, refused unless it is one of this study and of who sent it."""
     if not isinstance(answer, Mapping):
-        raise InvalidInput(f"An answer must be a dictionary, got {shown(answer)}.")
+        raise InvalidInput(f"An answer must be a dictionary, got {quote(answer)}.")
     content: Mapping[str, Any] = answer
     sender = content.get("owner")
     if "refused" in content:
@@ -263,9 +263,9 @@ def _read(study: Study, aside: Path, answer: Any) -> _Table:
             of, counts = read_share(path, study)
             owners = [of]
     except InvalidInput as error:
-        raise InvalidInput(f"What {shown(sender)} sent was not taken: {_line(str(error))}") from None
+        raise InvalidInput(f"What {quote(sender)} sent was not taken: {_line(str(error))}") from None
     if owner not in owners:
-        raise InvalidInput(f"What {shown(sender)} sent was not taken: it is the table of {', '.join(owners)}.")
+        raise InvalidInput(f"What {quote(sender)} sent was not taken: it is the table of {', '.join(owners)}.")
     return _Table(sender=owner, owners=tuple(owners), counts=counts)
 
 
@@ -282,5 +282,5 @@ def _other_than_stored(study: Study, folder: Path, there: Mapping[str, _Table]) 
 
 def _line(text: Any) -> str:
     """Return a text of somebody else as one line, with control characters replaced."""
-    known = text if isinstance(text, str) else shown(text)
+    known = text if isinstance(text, str) else quote(text)
     return "".join(field if field.isprintable() else "\N{REPLACEMENT CHARACTER}" for field in known[:_LONGEST])

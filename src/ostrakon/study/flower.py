@@ -16,7 +16,7 @@ from ostrakon.study.federation import (
     study_files,
 )
 from ostrakon.study.study import Study
-from ostrakon.validation import InvalidInput, shown
+from ostrakon.validation import InvalidInput, quote
 
 try:
     from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
@@ -57,7 +57,7 @@ def _finish(grid: Grid, context: Context) -> None:
     replies = list(grid.send_and_receive(asked, timeout=max(1.0, until - time.monotonic())))
     for reply in replies:
         if reply.has_error():
-            print(f"A node failed: {shown(reply.error.reason)}")
+            print(f"A node failed: {quote(reply.error.reason)}")
     contents = [reply.content for reply in replies if not reply.has_error()]
     answers = [_plain(content[_TABLE]) if _TABLE in content else None for content in contents]
     release = finish_by_messages(study, answers, without=without, silent=f"within {wait:g} seconds")

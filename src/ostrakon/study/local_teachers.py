@@ -10,13 +10,13 @@ from ostrakon.estimators.choices import make_teacher, parse_call
 from ostrakon.features.rowwise import row_count, take_rows
 from ostrakon.study.owners import Owner
 from ostrakon.teachers import train_teachers
-from ostrakon.validation import InvalidInput, settle, shown, whole
+from ostrakon.validation import InvalidInput, quote, settle, whole
 
 
 def require_short_name(name: str, choice: Any) -> str:
     """Return `choice`, refused unless it is a short name: an import path would run code on every owner's machine."""
     if not isinstance(choice, str) or any("." in parse_call(part)[0] for part in choice.split(":")):
-        raise InvalidInput(f"{name} must be a short name in a study, where nothing may run, got {shown(choice)}.")
+        raise InvalidInput(f"{name} must be a short name in a study, where nothing may run, got {quote(choice)}.")
     return choice
 
 
@@ -57,7 +57,7 @@ class LocalTeachers:
         """Read plain values of TOML."""
         if not isinstance(values, Mapping) or set(values) != {"teacher", "people_per_teacher"}:
             raise InvalidInput(
-                f"[teachers] must hold teacher and people_per_teacher, and nothing else: {shown(values)}."
+                f"[teachers] must hold teacher and people_per_teacher, and nothing else: {quote(values)}."
             )
         return cls(**values)
 

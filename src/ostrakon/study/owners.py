@@ -9,7 +9,7 @@ from typing import Any
 
 from ostrakon.data.files import read_toml
 from ostrakon.study.certificates import owner_name, read_certificate, require_certificate
-from ostrakon.validation import InvalidInput, settle, shown, whole
+from ostrakon.validation import InvalidInput, quote, settle, whole
 
 MOST_OWNERS = 1000
 NEEDED, OPTIONAL = {"name", "people"}, {"address", "certificate"}
@@ -23,7 +23,7 @@ def _address(name: str, value: Any) -> str | None:
     host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
     plain = bool(host) and not re.search(r"\s|[^!-~]", host)
     if value is not None and not (plain and port.isascii() and port.isdigit() and 0 < int(port) < 2**16):
-        raise InvalidInput(f"{name} of an owner must be HOST:PORT, where the others reach it, got {shown(value)}.")
+        raise InvalidInput(f"{name} of an owner must be HOST:PORT, where the others reach it, got {quote(value)}.")
     return value
 
 
@@ -107,7 +107,7 @@ def owners_from(tables: Sequence[Any], *, source: str) -> tuple[Owner, ...]:
         if not isinstance(table, dict) or not NEEDED <= set(table) <= NEEDED | OPTIONAL:
             raise InvalidInput(
                 f"Every owner in {source} must have name and people, may have address and certificate, and nothing "
-                f"else, got {shown(table)}."
+                f"else, got {quote(table)}."
             )
         owners.append(Owner(**table))
     return require_owners(owners)

@@ -30,7 +30,7 @@ from ostrakon.study.exchange import EXCHANGES, Exchange, find_exchange, trust_mo
 from ostrakon.study.local_teachers import LocalTeachers, require_short_name
 from ostrakon.study.owners import Owner, owners_from, require_reachable
 from ostrakon.study.pool import Pool
-from ostrakon.validation import InvalidInput, positive, shown, whole
+from ostrakon.validation import InvalidInput, positive, quote, whole
 from ostrakon.votes import IntArray
 
 FORMAT = 2
@@ -219,7 +219,7 @@ class Study:
         owner = next((owner for owner in self.owners if owner.name == name), None)
         if owner is None:
             names = ", ".join(owner.name for owner in self.owners)
-            raise InvalidInput(f"{given_as} must be one of this study's, {names}, got {shown(name)}.")
+            raise InvalidInput(f"{given_as} must be one of this study's, {names}, got {quote(name)}.")
         return owner
 
     @property
@@ -379,10 +379,10 @@ def _require_facts(facts: Mapping[str, Any], noise: Mapping[str, Any]) -> None:
     labels: Any = facts["classes"]
     texts = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
     if not texts or len(set(labels)) < max(2, len(labels)):
-        raise InvalidInput(f"classes must be at least 2 different labels, got {shown(labels)}.")
+        raise InvalidInput(f"classes must be at least 2 different labels, got {quote(labels)}.")
     for name in ("target", "public"):
         if not isinstance(facts[name], str) or not facts[name]:
-            raise InvalidInput(f"{name} must be a name, got {shown(facts[name])}.")
+            raise InvalidInput(f"{name} must be a name, got {quote(facts[name])}.")
     named = (*NOISE, *find_exchange(facts["exchange"]).facts)
     if set(noise) != set(named):
         raise InvalidInput(f"[noise] must hold {', '.join(named)}, and nothing else, got {', '.join(noise)}.")
@@ -393,7 +393,7 @@ def _require_facts(facts: Mapping[str, Any], noise: Mapping[str, Any]) -> None:
 
 def _require_texts(name: str, values: Any) -> None:
     if not isinstance(values, dict) or not all(isinstance(text, str) for text in values.values()):
-        raise InvalidInput(f"[{name}] must hold words, got {shown(values)}.")
+        raise InvalidInput(f"[{name}] must hold words, got {quote(values)}.")
 
 
 def _positions(queries: NDArray[Any]) -> IntArray:

@@ -8,7 +8,7 @@ import numpy as np
 from ostrakon.data.checksummed import array_from, npy, read_checksummed, write_checksummed
 from ostrakon.data.files import private_folder, writing
 from ostrakon.study.study import Study
-from ostrakon.validation import InvalidInput, shown
+from ostrakon.validation import InvalidInput, quote
 from ostrakon.votes import IntArray
 
 _SHARE = "an owner's share"
@@ -161,7 +161,7 @@ def read_sum(folder: Path, study: Study) -> tuple[list[str], IntArray]:
     named = content.belongs.get("owners")
     owners = [owner.name for owner in study.owners if isinstance(named, list) and owner.name in named]
     if not owners or owners != named:
-        raise InvalidInput(f"{path} must name owners of this study, in its order, got {shown(named)}.")
+        raise InvalidInput(f"{path} must name owners of this study, in its order, got {quote(named)}.")
     study.mechanism_of(len(owners))
     return owners, _table_from(path, content.payload, study, tables=len(owners))
 

@@ -9,7 +9,7 @@ from typing import Any
 import joblib
 from joblib.parallel import get_active_backend
 
-from ostrakon.validation import InvalidInput, shown
+from ostrakon.validation import InvalidInput, quote
 
 LOCAL = "local"
 _LOCAL_BACKENDS = ("Loky", "Threading", "Multiprocessing", "Sequential")
@@ -28,7 +28,7 @@ def check_engine(name: str, value: Any) -> str:
         if value == LOCAL or (kind in ("dask", "ray") and _ADDRESS.fullmatch(plain)) or value == "ray:auto":
             return value
     raise InvalidInput(
-        f"{name} must be local, dask:HOST:PORT, dask:tls://HOST:PORT, ray:HOST:PORT or ray:auto, got {shown(value)}."
+        f"{name} must be local, dask:HOST:PORT, dask:tls://HOST:PORT, ray:HOST:PORT or ray:auto, got {quote(value)}."
     )
 
 

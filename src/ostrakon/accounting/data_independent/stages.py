@@ -37,7 +37,7 @@ from ostrakon.accounting.rdp import Curve
 from ostrakon.mechanisms.base import FloatArray, Mechanism, RunCost
 from ostrakon.mechanisms.rdp import rdp_of_pure_dp
 from ostrakon.numerics.rounding import above, below, product_above, sum_above
-from ostrakon.validation import InvalidInput, fraction, non_negative, settle, shown, whole
+from ostrakon.validation import InvalidInput, fraction, non_negative, quote, settle, whole
 
 _RENYI = "Rényi DP of all stages together"
 _PURE = "pure DP, the epsilons of all stages added"
@@ -67,7 +67,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Mechanism):
-            raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {shown(self.mechanism)}.")
+            raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {quote(self.mechanism)}.")
         settle(self, queries=whole)
         if self.max_answers is not None:
             settle(self, max_answers=whole)
@@ -160,7 +160,7 @@ def worst_case_of_stages(
 def _checked(stages: Sequence[Stage]) -> list[Stage]:
     asked = list(stages)
     if not asked or not all(isinstance(one, Stage) for one in asked):
-        raise InvalidInput(f"stages must be one Stage or more, got {shown(stages)}.")
+        raise InvalidInput(f"stages must be one Stage or more, got {quote(stages)}.")
     relations = {one.mechanism.relation: one.mechanism.name for one in asked}
     if len(relations) > 1:
         both = " and ".join(f"{name} ({relation})" for relation, name in relations.items())
