@@ -14,8 +14,8 @@ from ostrakon.validation import (
     fraction,
     non_negative,
     positive,
+    quote,
     scale,
-    shown,
     whole,
 )
 
@@ -35,7 +35,7 @@ NO_NUMBERS = [math.nan, math.inf, -math.inf, True, False, np.True_, "1", None, 1
 def test_no_number(check, wrong):
     with pytest.raises(InvalidInput) as caught:
         check("sigma", wrong)
-    assert str(caught.value) == f"sigma must be {REALS[check]}, got {shown(wrong)}."
+    assert str(caught.value) == f"sigma must be {REALS[check]}, got {quote(wrong)}."
 
 
 @pytest.mark.parametrize("check", REALS, ids=lambda check: check.__name__)
@@ -109,11 +109,11 @@ def test_whole_numbers_out_of_their_bounds():
 
 
 def test_a_message_stays_a_sentence():
-    assert shown(0.1) == "0.1"
-    assert shown("x" * 198) == repr("x" * 198)
-    assert shown("x" * 199) == "'" + "x" * 59 + "… (201 characters)"
-    assert shown(10**400) == "1" + "0" * 59 + "… (401 characters)"
-    assert shown(10**5000) == "a number of type int with thousands of digits"
+    assert quote(0.1) == "0.1"
+    assert quote("x" * 198) == repr("x" * 198)
+    assert quote("x" * 199) == "'" + "x" * 59 + "… (201 characters)"
+    assert quote(10**400) == "1" + "0" * 59 + "… (401 characters)"
+    assert quote(10**5000) == "a number of type int with thousands of digits"
 
 
 def test_invalid_input_is_a_value_error():
