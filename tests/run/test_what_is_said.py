@@ -104,6 +104,12 @@ def test_users_who_speak_in_several_cells_are_counted_by_votes():
     assert "of users" not in _estimate(estimates(fitted("auto"))[1])[1]
 
 
+def test_shares_of_classes_say_how_users_are_counted():
+    model = fitted(DummyClassifier(), users=np.arange(1500) // 3, mechanism=BoundedGNMax(sigma2=4, max_contributions=2))
+    (missed,) = (one for one in model.statement_.remarks if "one class alone" in one)
+    assert re.search(r"show about .*\. A user counts here by the class that most of its rows in a cell have\.$", missed)
+
+
 def test_trained_teachers_are_judged_on_released_answers():
     student, majority = estimates(fitted(mechanism=GNMax(sigma2=3), n_teachers=20, teacher="logistic"))
     assert student.against == majority.against == "held-out released answers"

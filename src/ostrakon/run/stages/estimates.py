@@ -38,6 +38,8 @@ ONE_CLASS = "Warning: the student predicts one class alone, "
 """Start of the warning about a student that predicts one class."""
 STUDENT_WARNINGS = ("Warning: the student ", NO_BETTER, UNDECIDED)
 """Starts of the sentences of `_warnings`."""
+_SHARES, _OF_USERS = "show about", "A user counts here by the class that most of its rows in a cell have."
+"""What sentences on shares of classes have in them, and the sentence that follows them if users are counted."""
 _SHOWN_FROM = 2.0
 """Votes show a class if they exceed this number of standard deviations of their noise."""
 _LARGE_NOISE = 0.1
@@ -78,7 +80,10 @@ def assess(
     estimates = _estimates(plan, answers, selection, **shared)
     by_class = _recalls(plan, answers, selection, labels=list(labels), **shared)
     options: dict[str, Any] = {"said": said, "labels": list(labels), "estimated": bool(estimates)}
-    return (*estimates, *by_class), (*_warnings(plan, answers, selection, learning, **options), *comparison)
+    warnings = _warnings(plan, answers, selection, learning, **options)
+    if unit == "user" and answers.counts is not None:
+        warnings = tuple(f"{one} {_OF_USERS}" if _SHARES in one else one for one in warnings)
+    return (*estimates, *by_class), (*warnings, *comparison)
 
 
 def _estimates(
