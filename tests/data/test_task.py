@@ -223,7 +223,7 @@ def test_a_bad_target_is_refused(tables, tmp_path) -> None:
     refused("missing in 5 of 60 private rows", gaps, public, target="sick", by="user")
     numbers = write(tmp_path / "numbers.csv", pd.DataFrame({"age": range(3000), "sick": np.arange(3000) / 7}))
     refused(
-        r"about (29|30|31)\d\d different values",
+        r"about (29\d\d|3000) different values",
         numbers,
         write(tmp_path / "p.csv", frame[["age"]]),
         target="sick",

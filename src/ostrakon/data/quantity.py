@@ -113,6 +113,15 @@ class Quantity:
         return f"{self.low:.10g} to {self.high:.10g}"
 
 
+def rounded(number: Any, *, digits: int = 4) -> str:
+    """A number in a few digits and without an exponent.
+
+    >>> rounded(11_523.6), rounded(0.5), rounded(10_672, digits=3)
+    ('11,520', '0.5', '10,700')
+    """
+    return f"{float(f'{number:.{digits}g}'):,.10g}"
+
+
 def _number(cell: Any) -> float:
     if isinstance(cell, str) and NUMBER.fullmatch(cell.strip()):
         return float(cell)

@@ -194,8 +194,9 @@ class Table:
         return CountedRows(rows=rows, among=among, twice=twice)
 
     def about_different_labels(self, column: str) -> int:
-        """The approximate number of different labels of `column`, in little memory."""
-        return int(self.fetch(f"SELECT approx_count_distinct(label) FROM ({self.label_query(column)})")[0][0])
+        """The approximate number of different labels of `column`, at most its rows, in little memory."""
+        number = "least(approx_count_distinct(label), count(*))"
+        return int(self.fetch(f"SELECT {number} FROM ({self.label_query(column)})")[0][0])
 
     def label_counts(self, column: str) -> dict[str | None, int]:
         """The number of rows of each label of `column` (None: missing). As private as the table."""

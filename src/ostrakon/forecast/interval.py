@@ -13,6 +13,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, stdtrit
 
+from ostrakon.data.quantity import rounded
 from ostrakon.data.target import Target
 from ostrakon.validation import InvalidInput, finite, fraction, whole
 
@@ -146,7 +147,9 @@ def bounds_of(measure: str) -> tuple[float, float]:
 
 def format_score(measure: str, score: float) -> str:
     """Return the printed form of a score: an accuracy in percent, an error of a quantity in three digits."""
-    return f"{score:.1%}" if measure == ACCURACY else f"{score:.3g}" if measure == ABSOLUTE_ERROR else f"{score:.3f}"
+    if measure == ABSOLUTE_ERROR:
+        return rounded(score, digits=3)
+    return f"{score:.1%}" if measure == ACCURACY else f"{score:.3f}"
 
 
 def _half_width(accuracies: np.ndarray, known: float, measured: float, level: float) -> float:

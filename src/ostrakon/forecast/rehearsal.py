@@ -23,7 +23,7 @@ from ostrakon.forecast.interval import MEASURES, Forecast, bounds_of
 from ostrakon.forecast.offers import Offer, options_for
 from ostrakon.forecast.public_rows import MIN_TO_REHEARSE, PublicRows
 from ostrakon.forecast.scene import Scene
-from ostrakon.forecast.without_noise import Scores, constant_predictions, predictions_without_noise, scores_of
+from ostrakon.forecast.without_noise import Scores, predictions_without_noise, scores_of, scores_of_constants
 from ostrakon.numerics.threads import on_one_thread
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
@@ -51,8 +51,8 @@ class Rehearsal:
     forecasts : tuple of Forecast
         One of each measure for every offer.
     constant : tuple of float
-        Each measure of a constant prediction: the most frequent class, the mean of a quantity, or the most frequent
-        answer for each label.
+        Each measure of a constant prediction: the most frequent class, the mean of a quantity (for the error its
+        median), or the most frequent answer for each label.
     without_noise : tuple of tuple of float
         For each repetition each measure of a model without noise (`WITHOUT_NOISE`), fitted on the simulated private
         rows.
@@ -132,7 +132,7 @@ class _Repetition:
             test=take_rows(shown.X, holdout),
             features=features,
             actual=actual,
-            constant=scores_of(shown, actual, *constant_predictions(shown, y[players], len(actual))),
+            constant=scores_of_constants(shown, y[players], actual),
             without_noise=scores_of(
                 shown,
                 actual,

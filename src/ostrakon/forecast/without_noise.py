@@ -33,12 +33,14 @@ def scores_of(shown: PublicRows, actual: NDArray[Any], predicted: Any, proba: An
     return labels.macro_f1, labels.micro_f1, 0.5 if labels.auc is None else labels.auc
 
 
-def constant_predictions(shown: PublicRows, y: NDArray[Any], rows: int) -> tuple[Any, Any]:
-    """Return (predictions, probabilities of labels), the same for every row. y: of the simulated private rows."""
+def scores_of_constants(shown: PublicRows, y: NDArray[Any], actual: NDArray[Any]) -> Scores:
+    """Return the measures of the best predictions that are the same for every row. y: of the simulated private rows."""
     if shown.target == "classes":
-        return np.bincount(y).argmax(), None
-    same = np.repeat(y.mean(axis=0, keepdims=True), rows, axis=0)
-    return (same, None) if shown.target == "quantity" else (np.rint(same), same)
+        return scores_of(shown, actual, np.bincount(y).argmax())
+    same = np.repeat(y.mean(axis=0, keepdims=True), len(actual), axis=0)
+    if shown.target == "labels":
+        return scores_of(shown, actual, np.rint(same), same)
+    return scores_of(shown, actual, same)[0], scores_of(shown, actual, np.full(len(actual), np.median(y)))[1]
 
 
 def predictions_without_noise(

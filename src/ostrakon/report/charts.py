@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ostrakon.data.quantity import rounded
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.run.stages.queries import Answers
@@ -108,15 +109,6 @@ def _quantities(outcome: FinishedRun) -> str:
         for low, high, count in zip(ends[:-1], ends[1:], counts, strict=True)
     ]
     return bar_chart(f"Released means for {len(known):,} of {len(shares):,} public rows", bars)
-
-
-def rounded(number: float) -> str:
-    """A number with four digits and without an exponent.
-
-    >>> rounded(11_523.6), rounded(0.5)
-    ('11,520', '0.5')
-    """
-    return f"{float(f'{number:.4g}'):,.10g}"
 
 
 def cell_shares(answers: Answers, *, noise: float) -> NDArray[np.float64]:

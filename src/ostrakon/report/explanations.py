@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ostrakon.data.quantity import ENDS
+from ostrakon.data.quantity import ENDS, rounded
 from ostrakon.export.released import ReleasedQuantity, ReleasedStudent
-from ostrakon.report.charts import Bar, bar_chart, rounded
+from ostrakon.report.charts import Bar, bar_chart
 from ostrakon.run.steps import FinishedRun
 from ostrakon.students.additive_boosting import is_additive
 from ostrakon.students.calibration import CalibratedStudent

@@ -17,7 +17,7 @@ from ostrakon.statements.statement import round_up
 
 _ALWAYS = {
     "classes": "always the most frequent class",
-    "quantity": "always the mean",
+    "quantity": "always the mean (for the error: the median)",
     "labels": "always yes or always no on a label, whichever is more frequent",
 }
 

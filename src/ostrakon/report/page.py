@@ -10,9 +10,10 @@ import numpy as np
 from markdown_it import MarkdownIt
 from numpy.typing import NDArray
 
+from ostrakon.data.quantity import rounded
 from ostrakon.features.images import as_grey_images
 from ostrakon.mechanisms import NO_ANSWER
-from ostrakon.report.charts import cell_shares, rounded
+from ostrakon.report.charts import cell_shares
 from ostrakon.run.steps import FinishedRun
 
 STYLE = """

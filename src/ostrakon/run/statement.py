@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ostrakon.accounting.adjacent import Adjacent
+from ostrakon.data.quantity import rounded
 from ostrakon.features.moments import is_centred
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.task import Task
@@ -193,7 +194,7 @@ def _cell_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
         pair_noise = plan.mechanism.moment_noise * STEPS / pairs.unit
         of_pairs = (
             f", and of {len(pairs.pairs)} pairs of columns the number of {unit}s in each cell, with noise of standard "
-            f"deviation {pair_noise:.4g}"
+            f"deviation {rounded(pair_noise)}"
         )
     shares = [part.sum(axis=1) for part in np.split(answers.counts, np.cumsum(domain.sizes)[:-1])]
     absent = [
@@ -203,8 +204,8 @@ def _cell_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
     ]
     return (
         f"There were no public rows. The student learned from noisy counts alone: of {len(domain.names)} columns the "
-        f"number of {unit}s by cell and class, with Gaussian noise of standard deviation {noise:.4g}{of_pairs}. The "
-        "guarantee covers all of them together.",
+        f"number of {unit}s by cell and class, with Gaussian noise of standard deviation {rounded(noise)}{of_pairs}. "
+        "The guarantee covers all of them together.",
         *(
             f"Most values of the column {name!r} are missing or other than described: check that its description lists "
             "its values."
@@ -222,7 +223,8 @@ def _moment_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]
     return (
         f"Besides its vote, every {task.private.unit} added its features, scaled to a length of at most one vote, to "
         f"the {len(answers.moments)} sums of its class{centred}. The sums were released with Gaussian noise of "
-        f"standard deviation {plan.mechanism.moment_noise:.4g} votes. The guarantee covers votes and sums together.",
+        f"standard deviation {rounded(plan.mechanism.moment_noise)} votes. The guarantee covers votes and sums "
+        "together.",
     )
 
 
@@ -261,9 +263,10 @@ def _label_remarks(plan: Plan, task: Task) -> tuple[str, ...]:
     )
     return (
         f"Rows may have several labels. Every {unit} {cast}, on the public row that is nearest to it, and added its "
-        "features, scaled to a length of at most 0.71 of these votes, to a sum for each label. Votes were released "
-        f"with Gaussian noise of standard deviation {parameters['sigma2']:.4g} votes, and sums with "
-        f"{plan.mechanism.moment_noise:.4g}. The guarantee covers all labels of a {unit} together.",
+        "features to a sum for each label, scaled so that it changes all sums together by at most 0.71 times as much "
+        "as the votes (Euclidean length). Votes were released with Gaussian noise of standard deviation "
+        f"{rounded(parameters['sigma2'])} votes, and sums with {rounded(plan.mechanism.moment_noise)}. The "
+        f"guarantee covers all labels of a {unit} together.",
     )
 
 
@@ -272,10 +275,11 @@ def _quantity_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ..
     unit, noise = task.private.unit, plan.mechanism.parameters()["sigma2"]
     return (
         f"The target is a quantity with the public range {task.quantity.in_words}; values outside count as its nearer "
-        f"end. Every {unit} split a vote between both ends of the range, on the public row that is nearest to it, and "
-        f"added its features, times its quantity and scaled to a length of at most 0.71 votes, to sums. Votes were "
-        f"released with Gaussian noise of standard deviation {noise:.4g} votes, and sums with "
-        f"{plan.mechanism.moment_noise:.4g}. {_error_remark(plan, unit)}The guarantee covers all of them together.",
+        f"end. Every {unit} split a vote between both ends of the range, on the public row that is nearest to it. It "
+        "also added its features, times its quantity, to sums, scaled so that it changes all sums together by at most "
+        "0.71 votes (Euclidean length). Votes were released with Gaussian noise of standard deviation "
+        f"{rounded(noise)} votes, and sums with {rounded(plan.mechanism.moment_noise)}. {_error_remark(plan, unit)}The "
+        "guarantee covers all of them together.",
     )
 
 
@@ -286,7 +290,7 @@ def _error_remark(plan: Plan, unit: str) -> str:
         return ""
     return (
         f"After the student was fitted from these, every {unit} added one vote to counts of its errors by size, which "
-        f"were released with noise of standard deviation {noise:.4g} votes, for intervals around the estimates. "
+        f"were released with noise of standard deviation {rounded(noise)} votes, for intervals around the estimates. "
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score, hamming_loss, log_loss, roc_auc_score
 
+from ostrakon.data.quantity import rounded
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import FloatArray
 
@@ -119,7 +120,7 @@ class QuantityMeasures:
     mean_absolute_error : float
         In the unit of the quantity.
     mean_absolute_deviation : float
-        The same of the mean of the test rows.
+        The same of the median of the test rows, the best constant.
     """
 
     rows: int
@@ -137,26 +138,25 @@ class QuantityMeasures:
         useless = " (not better than always the mean)" if self.r2 is not None and self.r2 <= 0 else ""
         return {
             "R2": _number(self.r2) + useless,
-            "Mean absolute error": f"{error:.4g} (always the mean: {deviation:.4g})",
+            "Mean absolute error": f"{rounded(error)} (always the median: {rounded(deviation)})",
         }
 
 
 def measures_of_quantity(estimated: ArrayLike, y: ArrayLike) -> QuantityMeasures:
     """Measure estimates against the values `y` of test rows, both (rows,).
 
-    >>> measures_of_quantity([1.0, 2.0, 4.0], [1.0, 2.0, 3.0]).in_words()
-    {'R2': '0.500', 'Mean absolute error': '0.3333 (always the mean: 0.6667)'}
+    >>> measures_of_quantity([1.0, 2.0, 4.0, 8.0], [1.0, 2.0, 2.0, 9.0]).in_words()
+    {'R2': '0.878', 'Mean absolute error': '0.75 (always the median: 2)'}
     """
     actual, estimates = np.asarray(y, np.float64), np.asarray(estimated, np.float64)
     if not np.isfinite(estimates).all():
         raise InvalidInput("The student's estimates must be finite numbers.")
-    deviation = actual - actual.mean()
-    spread = float(np.square(deviation).sum())
+    spread = float(np.square(actual - actual.mean()).sum())
     return QuantityMeasures(
         rows=len(actual),
         r2=1 - float(np.square(actual - estimates).sum()) / spread if spread > 0 else None,
         mean_absolute_error=float(np.abs(actual - estimates).mean()),
-        mean_absolute_deviation=float(np.abs(deviation).mean()),
+        mean_absolute_deviation=float(np.abs(actual - np.median(actual)).mean()),
     )
 
 

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from ostrakon.accounting.estimates import CONFIDENCE
-from ostrakon.data.quantity import Quantity
+from ostrakon.data.quantity import Quantity, rounded
 from ostrakon.students.prediction_sets import COVERAGES
 from ostrakon.validation import positive, whole
 from ostrakon.votes import STEPS, FloatArray
@@ -54,7 +54,7 @@ class PredictionIntervals:
         'On each side of the estimate: 4.25 at coverage 0.8, the whole range at 0.9'
         """
         full_range = quantity.high - quantity.low
-        widths = [f"{width:.4g}" if width < full_range else "the whole range" for width in self.half_widths.values()]
+        widths = [rounded(width) if width < full_range else "the whole range" for width in self.half_widths.values()]
         numbers = ", ".join(
             f"{width} at {'coverage ' if not number else ''}{coverage:g}"
             for number, (coverage, width) in enumerate(zip(self.half_widths, widths, strict=True))
