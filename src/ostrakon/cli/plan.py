@@ -51,7 +51,7 @@ def plan(
     public: Annotated[Path, typer.Option(help="Public table, images or texts; with labels, runs are simulated on it.")],
     records: Annotated[int, typer.Option(help="Number of private records (with --by, of users).")],
     target: Targets = None,
-    by: Annotated[str | None, typer.Option(help="Column of users: protects all of their rows; nothing is simulated.")] = None,
+    by: Annotated[str | None, typer.Option(help="Column of users, who are protected; nothing is simulated.")] = None,
     classes: Classes = None,
     range: Annotated[str | None, typer.Option(help="For regression: the public range of the target, LOW,HIGH.")] = None,
     drop: Annotated[str | None, typer.Option(help="Columns to leave out, as a,b (of tables).")] = None,
