@@ -95,7 +95,7 @@ class _Repetition:
     the held-out rows, these rows, their features and targets. constant, without_noise: as in `Rehearsal`.
     """
 
-    shown: PublicRows
+    public: PublicRows
     scene: Scene
     small: Scene
     holdout: IntArray
@@ -107,36 +107,36 @@ class _Repetition:
 
     @classmethod
     def of(
-        cls, shown: PublicRows, view: View, rows: IntArray, repetition: int, options: Options, *, records: int
+        cls, public: PublicRows, view: View, rows: IntArray, repetition: int, options: Options, *, records: int
     ) -> _Repetition:
         """rows: those with labels, or all rows, whose labels are then simulated. view: of all public rows."""
         rng = np.random.default_rng([options.seed, repetition])
-        simulated = not len(shown.labelled)
-        y = simulated_labels(view.public, classes=len(shown.classes), rng=rng) if simulated else shown.y
-        targets = shown.coding.steps(np.nan_to_num(y)) if isinstance(shown.coding, Quantity) else y
+        simulated = not len(public.labelled)
+        y = simulated_labels(view.public, classes=len(public.classes), rng=rng) if simulated else public.y
+        targets = public.coding.steps(np.nan_to_num(y)) if isinstance(public.coding, Quantity) else y
         holdout, players, pool = _split(rows, repetition, seed=options.seed)
-        if shown.target == "quantity":
-            players, pool = _overlapping(np.concatenate([players, pool]), shown.rows)
+        if public.target == "quantity":
+            players, pool = _overlapping(np.concatenate([players, pool]), public.rows)
         seeded = dataclasses.replace(options, seed=int(rng.integers(2**31)), jobs=1)
         private = players[rng.integers(len(players), size=records)]
-        scene = Scene.of(shown, view, targets, pool=pool, private=private, options=seeded)
+        scene = Scene.of(public, view, targets, pool=pool, private=private, options=seeded)
         half = players[: len(players) // 2]
         drawn = half[rng.integers(len(half), size=records)]
-        small = Scene.of(shown, view, targets, pool=pool[: max(2, len(pool) // 2)], private=drawn, options=seeded)
+        small = Scene.of(public, view, targets, pool=pool[: max(2, len(pool) // 2)], private=drawn, options=seeded)
         actual, features = y[holdout], view.public[holdout]
         return cls(
-            shown=shown,
+            public=public,
             scene=scene,
             small=small,
             holdout=holdout,
-            test=take_rows(shown.X, holdout),
+            test=take_rows(public.X, holdout),
             features=features,
             actual=actual,
-            constant=scores_of_constants(shown, y[players], actual),
+            constant=scores_of_constants(public, y[players], actual),
             without_noise=scores_of(
-                shown,
+                public,
                 actual,
-                *predictions_without_noise(shown, view.public[players], y[players], features, seed=seeded.seed),
+                *predictions_without_noise(public, view.public[players], y[players], features, seed=seeded.seed),
             ),
         )
 
@@ -154,15 +154,15 @@ class _Repetition:
 
     def _measure(self, selection: Selection) -> Scores:
         rows = self.test if selection.chosen.takes_rows else np.asarray(self.features, np.float64)
-        predicted, coding = selection.student.predict(rows), self.shown.coding
+        predicted, coding = selection.student.predict(rows), self.public.coding
         if isinstance(coding, Quantity):
-            return scores_of(self.shown, self.actual, coding.values(predicted))
+            return scores_of(self.public, self.actual, coding.values(predicted))
         proba = None if coding is None else selection.student.predict_proba(rows)
-        return scores_of(self.shown, self.actual, predicted, proba)
+        return scores_of(self.public, self.actual, predicted, proba)
 
 
 def rehearse(
-    shown: PublicRows,
+    public: PublicRows,
     offers: Sequence[Offer],
     options: Options,
     *,
@@ -181,7 +181,7 @@ def rehearse(
 
     Parameters
     ----------
-    shown : PublicRows
+    public : PublicRows
     offers : sequence of Offer
     options : Options
     records : int
@@ -197,16 +197,16 @@ def rehearse(
         For fewer than 2 repetitions or too few rows.
     """
     repetitions = whole("repetitions", repetitions, at_least=2)
-    rows, asked = _enough_rows(shown), tuple(offers)
+    rows, asked = _enough_rows(public), tuple(offers)
     with showing(bool(progress)), in_phase("public rows"):
-        view = view_of(shown.X, options.representation, seed=options.seed)
+        view = view_of(public.X, options.representation, seed=options.seed)
     simulation = _Simulation(
-        shown=shown, rows=rows, view=view, offers=asked, options=options, records=records, plans={}
+        public=public, rows=rows, view=view, offers=asked, options=options, records=records, plans={}
     )
     total = repetitions * len(offers)
     # Threads share imports, but also the random numbers of networks and the filters of warnings, which scikit-learn's
     # forests and threads of other code change.
-    threads = not is_images(shown.X) and threading.active_count() == 1
+    threads = not is_images(public.X) and threading.active_count() == 1
     with (
         _LOCK,
         reporting(progress, label="Simulating", total=total) as report,
@@ -249,7 +249,7 @@ class _Simulation:
     plans: a cache, by mechanism, epsilon and number of rows of the pool.
     """
 
-    shown: PublicRows
+    public: PublicRows
     rows: IntArray
     view: View
     offers: tuple[Offer, ...]
@@ -262,7 +262,7 @@ class _Simulation:
     ) -> _Result:
         """Run a repetition. students: names by the number of the offer; if empty, students are chosen."""
         with on_one_thread(api=None):
-            data = _Repetition.of(self.shown, self.view, self.rows, repetition, self.options, records=self.records)
+            data = _Repetition.of(self.public, self.view, self.rows, repetition, self.options, records=self.records)
             result = _Result(
                 repetition=repetition,
                 scores={},
@@ -299,18 +299,18 @@ class _Simulation:
         sizes = {
             "holdout": finished[-1].holdout.size,
             "distinct": len(np.unique(np.concatenate([result.holdout for result in finished]))),
-            "doublings": max(0.0, math.log2(self.shown.rows / finished[-1].pool)),
+            "doublings": max(0.0, math.log2(self.public.rows / finished[-1].pool)),
         }
         return Rehearsal(
             forecasts=tuple(
                 _forecast(self.offers[number], measure, [(full[at], half[at]) for full, half in pairs], **sizes)
                 for number, pairs in scores.items()
                 if len(pairs) == len(finished)
-                for at, measure in enumerate(MEASURES[self.shown.target])
+                for at, measure in enumerate(MEASURES[self.public.target])
             ),
             constant=_means([result.constant for result in finished]),
             without_noise=tuple(result.without_noise for result in finished),
-            simulated=not len(self.shown.labelled),
+            simulated=not len(self.public.labelled),
             pool=finished[-1].pool,
             failures=failures,
         )
@@ -320,9 +320,9 @@ class _Simulation:
         if (mechanism, epsilon, pool) not in self.plans:
             options = options_for(self.options, mechanism=mechanism, epsilon=epsilon)
             options = dataclasses.replace(options, queries=options.queries and min(options.queries, pool))
-            embedded = is_embedded(self.options.representation, self.shown.X)
-            sizes: dict[str, Any] = {"units": self.records, "pool": pool, "classes": len(self.shown.classes)}
-            sizes["target"] = self.shown.target
+            embedded = is_embedded(self.options.representation, self.public.X)
+            sizes: dict[str, Any] = {"units": self.records, "pool": pool, "classes": len(self.public.classes)}
+            sizes["target"] = self.public.target
             self.plans[mechanism, epsilon, pool] = make_plan(options, **sizes, embedded=embedded)
         return self.plans[mechanism, epsilon, pool]
 
@@ -344,9 +344,9 @@ class _Simulation:
         result.scores[number] = scores, tuple(np.subtract(scores, gains[mechanism]).tolist())
 
 
-def _enough_rows(shown: PublicRows) -> IntArray:
+def _enough_rows(public: PublicRows) -> IntArray:
     """Return the labelled rows, or all rows if none has a label; refuse too few rows."""
-    rows, kind = (shown.labelled, "labelled ") if len(shown.labelled) else (np.arange(shown.rows), "")
+    rows, kind = (public.labelled, "labelled ") if len(public.labelled) else (np.arange(public.rows), "")
     if len(rows) < MIN_TO_REHEARSE:
         raise InvalidInput(
             f"public must have at least {MIN_TO_REHEARSE} {kind}rows to rehearse a run on, got {len(rows)}."

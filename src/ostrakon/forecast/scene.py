@@ -43,12 +43,12 @@ class Scene:
 
     @classmethod
     def of(
-        cls, shown: PublicRows, view: View, y: NDArray[Any], *, pool: IntArray, private: IntArray, options: Options
+        cls, public: PublicRows, view: View, y: NDArray[Any], *, pool: IntArray, private: IntArray, options: Options
     ) -> Scene:
         """view: of all public rows, whose features are computed once for all scenes."""
         pool_view = dataclasses.replace(view, public=view.public[pool])
         learning = Learning(
-            X_public=take_rows(shown.X, pool), view=pool_view, student=options.student, seed=options.seed
+            X_public=take_rows(public.X, pool), view=pool_view, student=options.student, seed=options.seed
         )
         distinct, row_of_record = np.unique(private, return_inverse=True)
         features = view.public[distinct]

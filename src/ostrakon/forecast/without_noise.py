@@ -22,36 +22,36 @@ WITHOUT_NOISE: dict[Target, str] = {
 """Names of the models that learn without noise."""
 
 
-def scores_of(shown: PublicRows, actual: NDArray[Any], predicted: Any, proba: Any = None) -> Scores:
+def scores_of(public: PublicRows, actual: NDArray[Any], predicted: Any, proba: Any = None) -> Scores:
     """Return the measures of predicted classes, values or labels. proba: probabilities of labels."""
-    if shown.target == "classes":
+    if public.target == "classes":
         return (float(np.mean(predicted == actual)),)
-    if shown.target == "quantity":
+    if public.target == "quantity":
         values = measures_of_quantity(predicted, actual)
         return values.r2 or 0.0, values.mean_absolute_error
-    labels = measures_of_labels(proba, predicted, actual, shown.classes)
+    labels = measures_of_labels(proba, predicted, actual, public.classes)
     return labels.macro_f1, labels.micro_f1, 0.5 if labels.auc is None else labels.auc
 
 
-def scores_of_constants(shown: PublicRows, y: NDArray[Any], actual: NDArray[Any]) -> Scores:
+def scores_of_constants(public: PublicRows, y: NDArray[Any], actual: NDArray[Any]) -> Scores:
     """Return the measures of the best predictions that are the same for every row. y: of the simulated private rows."""
-    if shown.target == "classes":
-        return scores_of(shown, actual, np.bincount(y).argmax())
+    if public.target == "classes":
+        return scores_of(public, actual, np.bincount(y).argmax())
     same = np.repeat(y.mean(axis=0, keepdims=True), len(actual), axis=0)
-    if shown.target == "labels":
-        return scores_of(shown, actual, np.rint(same), same)
-    return scores_of(shown, actual, same)[0], scores_of(shown, actual, np.full(len(actual), np.median(y)))[1]
+    if public.target == "labels":
+        return scores_of(public, actual, np.rint(same), same)
+    return scores_of(public, actual, same)[0], scores_of(public, actual, np.full(len(actual), np.median(y)))[1]
 
 
 def predictions_without_noise(
-    shown: PublicRows, features: Any, y: NDArray[Any], test: Any, *, seed: int
+    public: PublicRows, features: Any, y: NDArray[Any], test: Any, *, seed: int
 ) -> tuple[Any, Any]:
     """Return (predictions, probabilities of labels) of a `WITHOUT_NOISE` model; with a single class, that class."""
     # scikit-learn's 20 rows in a leaf, but fewer with few rows, so that trees can split.
     least = min(20, max(2, len(y) // 20))
-    if shown.target == "classes" and len(np.unique(y)) < 2:
+    if public.target == "classes" and len(np.unique(y)) < 2:
         return y[0], None
-    if shown.target == "classes":
+    if public.target == "classes":
         steps: Any = {"max_iter": 40, "max_leaf_nodes": 15, "max_bins": MOST_BINS}
         model = Boosting(min_samples_leaf=least, random_state=seed, **steps)
         return model.fit(features, y).predict(test), None
@@ -60,6 +60,6 @@ def predictions_without_noise(
     )
     return (
         (predicted, None)
-        if shown.target == "quantity"
+        if public.target == "quantity"
         else (predicted >= thresholds_of(predicted, y.mean(axis=0)), predicted)
     )
