@@ -40,7 +40,7 @@ STUDENT_WARNINGS = ("Warning: the student ", NO_BETTER, UNDECIDED)
 """Starts of the sentences of `_warnings`."""
 _SHARES, _OF_USERS = "show about", "A user counts here by the class that most of its rows in a cell have."
 """What sentences on shares of classes have in them, and the sentence that follows them if users are counted."""
-_SHOWN_FROM = 2.0
+_DEVIATIONS = 2.0
 """Votes show a class if they exceed this number of standard deviations of their noise."""
 _LARGE_NOISE = 0.1
 """Noise above this share of the mean class hides which class is larger, if the released sizes are near each other."""
@@ -48,7 +48,7 @@ _FEW = 0.1
 """A student that predicts a class for less than this share of what the released numbers show misses most of them."""
 _MANY = 3.0
 """A student that predicts a class for more than this multiple of what the released numbers show is mostly wrong."""
-_NAMED = 5
+_MAX_NAMED = 5
 """Largest number of classes that a warning names."""
 _NEARLY_ALL, _END = 0.98, 0.25
 """Share of public rows whose estimates are near one end of the range, and the part of the range that is near it."""
@@ -71,15 +71,15 @@ def assess(
     """
     warning = selection.compare_with_default()
     comparison = (warning,) if warning else ()
-    said = np.asarray(selection.student.predict(learning.rows(selection.chosen)))
+    predictions = np.asarray(selection.student.predict(learning.rows(selection.chosen)))
     if plan.target == "quantity":
-        return (), (*_at_one_end(said), *comparison)
+        return (), (*_one_sided_estimates(predictions), *comparison)
     if plan.target == "labels":
-        return (), (*_constant_labels(said, list(labels)), *comparison)
-    shared: dict[str, Any] = {"said": said, "unit": unit, "protects": protects, "counted": counted}
+        return (), (*_constant_labels(predictions, list(labels)), *comparison)
+    shared: dict[str, Any] = {"predictions": predictions, "unit": unit, "protects": protects, "counted": counted}
     estimates = _estimates(plan, answers, selection, **shared)
     by_class = _recalls(plan, answers, selection, labels=list(labels), **shared)
-    options: dict[str, Any] = {"said": said, "labels": list(labels), "estimated": bool(estimates)}
+    options: dict[str, Any] = {"predictions": predictions, "labels": list(labels), "estimated": bool(estimates)}
     warnings = _warnings(plan, answers, selection, learning, **options)
     if unit == "user" and answers.counts is not None:
         warnings = tuple(f"{one} {_OF_USERS}" if _SHARES in one else one for one in warnings)
@@ -91,15 +91,15 @@ def _estimates(
     answers: Answers,
     selection: Selection,
     *,
-    said: IntArray,
+    predictions: IntArray,
     unit: Unit,
     protects: Protects,
     counted: bool,
 ) -> tuple[Agreement, ...]:
     """Return the agreement of the student and of the majority class, if enough queries were held out; else ().
 
-    said: the student's class of every public row. If that is one class, its constant prediction is evaluated instead of
-    the out-of-fold predictions. counted: as in `Task`.
+    predictions: the student's class of each public row. If it is one class, the constant prediction is evaluated
+    instead of the out-of-fold predictions. counted: as in `Task`.
     """
     tested = selection.out_of_fold
     # A vote of a trained teacher is for one row, not for a cell, and is not a private label.
@@ -108,7 +108,7 @@ def _estimates(
     if answers.counts is not None and len(tested.counts) < FEWEST_QUERIES:
         return ()
     pairs: list[tuple[HeldOut, Of]] = [(tested, "student"), (tested, "majority")]
-    if len(classes := np.unique(said)) == 1:
+    if len(classes := np.unique(predictions)) == 1:
         pairs[0] = (tested.always(int(classes[0])), "majority")
     if answers.counts is None:
         student, majority = (with_released_answers(cells, of=of) for cells, of in pairs)
@@ -124,7 +124,7 @@ def _recalls(
     answers: Answers,
     selection: Selection,
     *,
-    said: IntArray,
+    predictions: IntArray,
     labels: list[str],
     unit: Unit,
     protects: Protects,
@@ -134,14 +134,14 @@ def _recalls(
     tested, cells = selection.all_cells, selection.cells
     if tested is None or cells is None or plan.trained or len(tested.counts) < FEWEST_QUERIES:
         return ()
-    if len(labels) > MOST_RECALLS or len(np.unique(said)) == 1:
+    if len(labels) > MOST_RECALLS or len(np.unique(predictions)) == 1:
         return ()
     description = counted_in_words(plan, unit=unit, protects=protects, counted=counted)[1]
     # A user may count in several cells, and with other classes.
     public_sizes = selection.sizes if unit == "record" and counted and not plan.levels else None
     sizes = None if public_sizes is None else ClassSizes(sizes=public_sizes[0], sigma=public_sizes[1])
     parameters: Any = {"sigma2": _sigma2(answers), "labels": labels, "counted": description, "sizes": sizes}
-    return recalls(tested, cells.counted(said, len(labels)), **parameters)
+    return recalls(tested, cells.counted(predictions, len(labels)), **parameters)
 
 
 def why_no_recalls(plan: Plan) -> str:
@@ -159,12 +159,12 @@ def _warnings(
     selection: Selection,
     learning: Learning,
     *,
-    said: IntArray,
+    predictions: IntArray,
     labels: list[str],
     estimated: bool,
 ) -> tuple[str, ...]:
     """Return warnings about a student that is not clearly better than the majority class, or misses a class."""
-    predicted = np.bincount(said, minlength=len(labels))
+    predicted = np.bincount(predictions, minlength=len(labels))
     missed = _never_predicted(answers, selection, learning, predicted, labels)
     if np.count_nonzero(predicted) == 1:
         return missed
@@ -231,25 +231,25 @@ def _never_predicted(
     if not len(never):
         return ()
     votes, noise, what = _class_votes(answers, selection, len(labels))
-    shown = votes[never] > _SHOWN_FROM * noise
-    said = f"Warning: the student predicts {_named(never, labels)} for no {row}"
+    large = votes[never] > _DEVIATIONS * noise
+    warning = f"Warning: the student predicts {_names(never, labels)} for no {row}"
     if len(never) == len(labels) - 1:
-        said = f"{ONE_CLASS}{labels[int(predicted.argmax())]!r}, for every {row}"
-        if noise > max(float(votes.max() - votes.min()) / _SHOWN_FROM, _LARGE_NOISE * abs(float(votes.mean()))):
+        warning = f"{ONE_CLASS}{labels[int(predicted.argmax())]!r}, for every {row}"
+        if noise > max(float(votes.max() - votes.min()) / _DEVIATIONS, _LARGE_NOISE * abs(float(votes.mean()))):
             points = 100 * noise / max(float(votes.sum()), noise)
             return (
-                f"{said}, and noise decides which one: the released {what} tell the share of a class to within "
+                f"{warning}, and noise decides which one: the released {what} tell the share of a class to within "
                 f"{points:.0f} points (one standard deviation), and the classes differ by less than twice that. More "
                 "records or a larger epsilon would help.",
             )
-    if not shown.any():
-        cases = f"cases of {_named(never, labels)}"
-        return (f"{said}, and the released {what} do not show {cases} either: noise would hide a few.",)
-    share = float(votes[never[shown]].sum() / max(float(votes.sum()), 1e-12))
-    rest = never[~shown]
-    hidden = f", and none of {_named(rest, labels)}, of which noise would hide a few" if len(rest) else ""
+    if not large.any():
+        cases = f"cases of {_names(never, labels)}"
+        return (f"{warning}, and the released {what} do not show {cases} either: noise would hide a few.",)
+    share = float(votes[never[large]].sum() / max(float(votes.sum()), 1e-12))
+    rest = never[~large]
+    hidden = f", and none of {_names(rest, labels)}, of which noise would hide a few" if len(rest) else ""
     return (
-        f"{said}, although the released {what} show about {share:.1%} of cases of {_named(never[shown], labels)}, "
+        f"{warning}, although the released {what} show about {share:.1%} of cases of {_names(never[large], labels)}, "
         f"which it misses{hidden}{_balanced(answers, learning)}.",
     )
 
@@ -262,13 +262,13 @@ def _hardly_predicted(
     if answers.counts is None or _described(learning):
         return ()
     votes, noise, what = _class_votes(answers, selection, len(labels))
-    shown, given = (votes - _SHOWN_FROM * noise) / max(float(votes.sum()), 1e-12), predicted / predicted.sum()
-    few = np.flatnonzero((predicted > 0) & (given < _FEW * shown))
+    least, rates = (votes - _DEVIATIONS * noise) / max(float(votes.sum()), 1e-12), predicted / predicted.sum()
+    few = np.flatnonzero((predicted > 0) & (rates < _FEW * least))
     if not len(few):
         return ()
     share = float(votes[few].sum() / votes.sum())
     return (
-        f"Warning: the student predicts {_named(few, labels)} for {given[few].sum():.1%} of the public rows, although "
+        f"Warning: the student predicts {_names(few, labels)} for {rates[few].sum():.1%} of the public rows, although "
         f"the released {what} show about {share:.1%} of such cases: it misses most of them"
         f"{_balanced(answers, learning)}.",
     )
@@ -281,31 +281,31 @@ def _predicted_too_often(
     if answers.counts is None or _described(learning) or learning.objective == BALANCED:
         return ()
     votes, noise, what = _class_votes(answers, selection, len(labels))
-    shown = np.maximum(votes + _SHOWN_FROM * noise, 0) / max(float(votes.sum()), 1e-12)
+    most = np.maximum(votes + _DEVIATIONS * noise, 0) / max(float(votes.sum()), 1e-12)
     # With few rows the reason may be chance.
-    given = (predicted - _SHOWN_FROM * np.sqrt(predicted)) / predicted.sum()
-    many = np.flatnonzero(given > _MANY * shown)
+    rates = (predicted - _DEVIATIONS * np.sqrt(predicted)) / predicted.sum()
+    many = np.flatnonzero(rates > _MANY * most)
     if not len(many) or votes.sum() <= 0:
         return ()
     share, rows = max(float(votes[many].sum() / votes.sum()), 0.0), predicted[many].sum() / predicted.sum()
     return (
-        f"Warning: the student predicts {_named(many, labels)} for {rows:.1%} of the public rows, although the "
+        f"Warning: the student predicts {_names(many, labels)} for {rows:.1%} of the public rows, although the "
         f"released {what} show about {share:.1%} of such cases: most of these predictions are wrong, if public rows "
         "are like private ones.",
     )
 
 
-def _constant_labels(said: IntArray, labels: list[str]) -> tuple[str, ...]:
-    """Return warnings about labels that are predicted for no public row, or for all. said: 0 or 1, (rows, labels)."""
-    given = said.mean(axis=0)
+def _constant_labels(predictions: IntArray, labels: list[str]) -> tuple[str, ...]:
+    """Return warnings about labels that are predicted for no public row or for all. predictions: (rows, labels)."""
+    rates = predictions.mean(axis=0)
     return tuple(
-        f"Warning: the student predicts {_named(np.flatnonzero(given == share), labels)} for {rows} public row."
+        f"Warning: the student predicts {_names(np.flatnonzero(rates == share), labels)} for {rows} public row."
         for share, rows in ((0, "no"), (1, "every"))
-        if (given == share).any()
+        if (rates == share).any()
     )
 
 
-def _at_one_end(shares: FloatArray) -> tuple[str, ...]:
+def _one_sided_estimates(shares: FloatArray) -> tuple[str, ...]:
     """Return a warning about a range whose middle is far from all estimates. shares: estimates, 0 to 1 in the range,
     (rows,)."""
     for end, from_end in (("lower", shares), ("upper", 1 - shares)):
@@ -318,7 +318,7 @@ def _at_one_end(shares: FloatArray) -> tuple[str, ...]:
 
 
 def _described(learning: Learning) -> bool:
-    """Whether a description of the columns is used instead of public rows."""
+    """Return whether a description of the columns is used instead of public rows."""
     return isinstance(learning.view.fitted, CellFeatures)
 
 
@@ -327,15 +327,15 @@ def _row_in_words(learning: Learning) -> str:
     return "example row of the described columns" if _described(learning) else "public row"
 
 
-def _named(numbers: IntArray, labels: list[str]) -> str:
-    """Return classes in words, at most `_NAMED` of them.
+def _names(numbers: IntArray, labels: list[str]) -> str:
+    """Return classes in words, at most `_MAX_NAMED` of them.
 
-    >>> _named(np.array([0, 2]), ["a", "b", "c"])
+    >>> _names(np.array([0, 2]), ["a", "b", "c"])
     "'a' or 'c'"
     """
-    names = [repr(labels[number]) for number in numbers[:_NAMED]]
-    if len(numbers) > _NAMED:
-        names.append(f"{len(numbers) - _NAMED} other classes")
+    names = [repr(labels[number]) for number in numbers[:_MAX_NAMED]]
+    if len(numbers) > _MAX_NAMED:
+        names.append(f"{len(numbers) - _MAX_NAMED} other classes")
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
