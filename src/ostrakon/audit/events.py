@@ -109,7 +109,7 @@ def count_events(events: Sequence[Event], *, samples: int, rng: np.random.Genera
 def _events(
     experiment: Experiment, gains: Sequence[Gain], *, samples: int, pilot: int, rng: np.random.Generator
 ) -> list[Event]:
-    """The best event for each gain, by one pilot: half of it for the statistics, half for their thresholds."""
+    """Return the best event for each gain, by one pilot: half of it for the statistics, half for their thresholds."""
     observed = [np.concatenate(list(experiment.draw(side, pilot, rng))) for side in (0, 1)]
     half = pilot // 2
     best: list[Event | None] = [None] * len(gains)

@@ -140,7 +140,7 @@ class Score:
 
 
 def weighted_score(weights: FloatArray, law: FloatArray) -> Score:
-    """The sum over the queries of the weight of each answer, in whole steps of a grid.
+    """Return the sum over the queries of the weight of each answer, in whole steps of a grid.
 
     weights, law: of every outcome of every query, (queries, classes + 1), the last column for no answer.
     """

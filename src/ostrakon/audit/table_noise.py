@@ -65,7 +65,7 @@ def noise_breaks(residuals: FloatArray, sigma: float, *, error: float) -> str | 
 
 
 def table_finding(subject: Mechanism, *, error: float, rng: np.random.Generator) -> Finding | None:
-    """The test of every table that a mechanism releases beside its answers; None where it releases none.
+    """Return the test of every table that a mechanism releases beside its answers; None where it releases none.
 
     Guarantee: a mechanism whose noise follows its law is refuted with probability at most `error`.
     """
@@ -86,7 +86,7 @@ def table_finding(subject: Mechanism, *, error: float, rng: np.random.Generator)
 
 
 def _sampled(subject: Mechanism, rng: np.random.Generator) -> dict[str, tuple[FloatArray, float]]:
-    """What is released by name: (residuals in the order in which they were drawn, standard deviation stated)."""
+    """Return what is released by name: (residuals in the order in which they were drawn, standard deviation stated)."""
     samples: dict[str, tuple[FloatArray, float]] = {}
     runs = _MOST // (_CELLS * _CLASSES)
     # Small and large counts: noise may be missing for some values alone.

@@ -42,12 +42,12 @@ _IMAGES = ("hog", "patches", "contrastive", "hog+contrastive")
 
 
 def default_teacher(representation: str) -> str:
-    """The meaning of "auto": kernel ridge on features learned from images, logistic regression on all others."""
+    """Return the meaning of "auto": kernel ridge on features learned from images, logistic regression on all others."""
     return "kernel-ridge" if representation in _IMAGES else "logistic"
 
 
 def make_teacher(choice: Any, *, public: Any = None) -> Any:
-    """An unfitted teacher.
+    """Return an unfitted teacher.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def make_teacher(choice: Any, *, public: Any = None) -> Any:
 
 
 def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, representation: Any = AUTO) -> Any:
-    """An unfitted student, which takes -1 as unlabelled.
+    """Return an unfitted student, which takes -1 as unlabelled.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def require_choices(*, teacher: Any, student: Any, representation: Any) -> None:
 
 
 def learns_sums(choice: Any) -> bool:
-    """Whether the student of a quantity or of several labels is the one that learns from their sums."""
+    """Return whether the student of a quantity or of several labels is the one that learns from their sums."""
     return isinstance(choice, str) and choice in (AUTO, SUMS)
 
 
@@ -215,7 +215,7 @@ def require_student(choice: Any, *, target: str, sums: bool) -> None:
 
 
 def _believes_counts(student: Any) -> bool:
-    """Whether a student learns from noisy counts, not from the largest alone, and gives probabilities."""
+    """Return whether a student learns from noisy counts, not from the largest alone, and gives probabilities."""
     inner = getattr(student, "estimator", None)
     if isinstance(student, GraphStudent):
         return False
@@ -233,7 +233,7 @@ def takes_rows(student: Any, X_public: Any) -> bool:
 
 
 def sees_images(X_public: Any, representation: Any) -> bool:
-    """Whether learners see images; the features of a frozen network or a dictionary are like a table."""
+    """Return whether learners see images; the features of a frozen network or a dictionary are like a table."""
     if not is_images(X_public) or reads_rows(representation):
         return False
     name = default_representation(X_public) if is_auto(representation) else representation
@@ -241,7 +241,7 @@ def sees_images(X_public: Any, representation: Any) -> bool:
 
 
 def is_images(X_public: Any) -> bool:
-    """Whether rows are images: arrays of three dimensions or more."""
+    """Return whether rows are images: arrays of three dimensions or more."""
     return not hasattr(X_public, "iloc") and np.ndim(X_public) >= 3
 
 

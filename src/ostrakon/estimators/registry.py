@@ -41,7 +41,7 @@ _OF_STUDENTS = ("additive", "soft-vote", "self-training", "label-spreading", "gr
 
 
 def make_estimator(name: str, **parameters: Any) -> Any:
-    """An unfitted estimator from a short name ("logistic") or an import path ("sklearn.svm.SVC").
+    """Return an unfitted estimator from a short name ("logistic") or an import path ("sklearn.svm.SVC").
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ def spread(
     more: int,
     rng: np.random.Generator,
     *,
-    known: Callable[[], FloatArray] | None = None,
+    precomputed: Callable[[], FloatArray] | None = None,
     advance: Advance = _no_report,
 ) -> FloatArray:
     """Return `more` points, far from each other and from the `fixed` ones: the initial centres of clusters.
@@ -52,18 +52,18 @@ def spread(
         np.minimum(least, distances(fixed[at : at + _FIXED]).min(axis=0), out=least)
     tries = 2 + int(np.log(len(fixed) + more))
     # With few points, computing all distances once is faster than those of every draw.
-    matrix = known() if known is not None and len(points) <= min(_ALL, 26 * more) else None
+    matrix = precomputed() if precomputed is not None and len(points) <= min(_ALL, 26 * more) else None
     chosen = np.empty(more, np.int64)
     for index in range(more):
         # If all are equal, or there is no point yet, all are equally likely.
         weights = np.cumsum(least, dtype=np.float64) if np.isfinite(least[0]) and least.any() else None
         if weights is None:
-            drawn = rng.integers(len(points), size=tries)
+            draws = rng.integers(len(points), size=tries)
         else:
-            drawn = np.searchsorted(weights, rng.random(tries) * weights[-1], side="right").clip(max=len(points) - 1)
-        away = np.minimum(distances(points[drawn]) if matrix is None else matrix[drawn], least)
-        best = int(away.sum(axis=1, dtype=np.float64).argmin())
-        chosen[index], least = drawn[best], away[best]
+            draws = np.searchsorted(weights, rng.random(tries) * weights[-1], side="right").clip(max=len(points) - 1)
+        squared = np.minimum(distances(points[draws]) if matrix is None else matrix[draws], least)
+        best = int(squared.sum(axis=1, dtype=np.float64).argmin())
+        chosen[index], least = draws[best], squared[best]
         advance((index + 1) / more)
     return points[chosen]
 
@@ -78,10 +78,10 @@ def _distances_to(points: FloatArray) -> Callable[[FloatArray], FloatArray]:
     squares, turned = np.square(points).sum(axis=1), np.ascontiguousarray(points.T)
 
     def distances(rows: FloatArray) -> FloatArray:
-        away = (-2 * rows) @ turned
-        away += squares
-        away += np.square(rows).sum(axis=1)[:, None]
-        return np.maximum(away, 0, out=away)
+        squared = (-2 * rows) @ turned
+        squared += squares
+        squared += np.square(rows).sum(axis=1)[:, None]
+        return np.maximum(squared, 0, out=squared)
 
     return distances
 
@@ -95,17 +95,17 @@ def lloyd(
     points does not move, either. It ends early when no centre moves. advance: as of `spread`,
     after every block of a round.
     """
-    together = len(fixed) + len(centres)
+    columns = len(fixed) + len(centres)
     # The fixed centres are compared once, because neither they nor the points move.
-    taken, members = np.full(len(points), -np.inf, np.float32), np.zeros(len(centres), np.int64)
+    to_fixed, members = np.full(len(points), -np.inf, np.float32), np.zeros(len(centres), np.int64)
     if len(fixed):
         near_fixed = _nearness(fixed)
-        taken = np.concatenate(list(_in_blocks(lambda _, block: near_fixed(block).max(axis=1), points, together)))
+        to_fixed = np.concatenate(list(_in_blocks(lambda _, block: near_fixed(block).max(axis=1), points, columns)))
     assigned, value = np.zeros(len(points), np.int64), np.empty(len(points), np.float32)
     moved = np.ones(len(centres), bool)
     for done in range(rounds):
         sums, members, rows = np.zeros(centres.shape), np.zeros(len(centres), np.int64), 0
-        for added, joined, some in _in_blocks(_assignment(centres, moved, assigned, value, taken), points, together):
+        for added, joined, some in _in_blocks(_assignment(centres, moved, assigned, value, to_fixed), points, columns):
             sums += added
             members += joined
             rows += some
@@ -119,30 +119,30 @@ def lloyd(
 
 
 def _assignment(
-    centres: FloatArray, moved: NDArray[np.bool_], assigned: IntArray, value: FloatArray, taken: FloatArray
+    centres: FloatArray, moved: NDArray[np.bool_], assigned: IntArray, value: FloatArray, to_fixed: FloatArray
 ) -> Callable[[int, FloatArray], tuple[Any, IntArray, int]]:
     """Return a function from a block to the sums of the points of every centre, their numbers, and the block's size.
 
     moved: the centres that moved since `assigned`, the centre of each point, and `value`, its nearness, were written;
-    both are updated. taken: the nearness of every point to the fixed centres.
+    both are updated. to_fixed: the nearness of every point to the fixed centres.
     """
     nearness, which = _nearness(centres), np.flatnonzero(moved)
     nearness_of_moved = _nearness(centres[which])
 
     def joining(at: int, block: FloatArray) -> tuple[Any, IntArray, int]:
         mine, best = assigned[at : at + len(block)], value[at : at + len(block)]
-        lost = np.arange(len(block))
+        undecided = np.arange(len(block))
         if 2 * len(which) < len(centres):
             # A point whose centre did not move can only change to one that moved.
-            lost = np.flatnonzero(moved[mine])
+            undecided = np.flatnonzero(moved[mine])
             near = nearness_of_moved(block)
             first, nearest = near.argmax(axis=1), near.max(axis=1)
             better = (nearest > best) | ((nearest == best) & (which[first] < mine))
             mine[better], best[better] = which[first[better]], nearest[better]
-        near = nearness(block[lost])
-        mine[lost] = near.argmax(axis=1)
-        best[lost] = near[np.arange(len(lost)), mine[lost]]
-        joins = best > taken[at : at + len(block)]
+        near = nearness(block[undecided])
+        mine[undecided] = near.argmax(axis=1)
+        best[undecided] = near[np.arange(len(undecided)), mine[undecided]]
+        joins = best > to_fixed[at : at + len(block)]
         joined, ends = mine[joins], np.concatenate([[0], np.cumsum(joins)])
         chosen = csc_array((np.ones(len(joined), np.float32), joined, ends), shape=(len(centres), len(block)))
         return chosen @ block, np.bincount(joined, minlength=len(centres)), len(block)
@@ -155,34 +155,34 @@ def medoids(points: FloatArray, centres: FloatArray, *, members: IntArray, witho
 
     Errors: `ValueError` if there are fewer points than centres.
     """
-    taken = np.zeros(len(points), bool)
-    taken[without] = True
-    if len(points) - int(taken.sum()) < len(centres):
+    used = np.zeros(len(points), bool)
+    used[without] = True
+    if len(points) - int(used.sum()) < len(centres):
         raise ValueError(f"There must be as many points as centres, {len(centres)}.")
     chosen = np.full(len(centres), -1)
     order = np.argsort(-members, kind="stable")
     waiting = order
     for _ in range(_JOINT_ROUNDS):
-        nearest = _nearest_of(points, centres[waiting], taken)
+        nearest = _nearest_of(points, centres[waiting], used)
         # If two centres choose the same point, the one with more members gets it; the other chooses again.
         _, first = np.unique(nearest, return_index=True)
         chosen[waiting[first]] = nearest[first]
-        taken[nearest[first]] = True
+        used[nearest[first]] = True
         waiting = np.delete(waiting, first)
     for centre in waiting:
-        chosen[centre] = _nearest_of(points, centres[[centre]], taken)[0]
-        taken[chosen[centre]] = True
+        chosen[centre] = _nearest_of(points, centres[[centre]], used)[0]
+        used[chosen[centre]] = True
     return [int(nearest) for nearest in chosen[order]]
 
 
-def _nearest_of(points: FloatArray, centres: FloatArray, taken: NDArray[np.bool_]) -> IntArray:
-    """Return the nearest point to each centre that is not taken, (centres,); the first one in a tie."""
+def _nearest_of(points: FloatArray, centres: FloatArray, used: NDArray[np.bool_]) -> IntArray:
+    """Return the nearest point to each centre that is not used, (centres,); the first one in a tie."""
     nearness = _nearness(centres)
 
     def nearest(at: int, block: FloatArray) -> tuple[FloatArray, IntArray]:
         near = nearness(block)
         near -= np.square(block).sum(axis=1, keepdims=True) / 2
-        near[taken[at : at + len(block)]] = -np.inf
+        near[used[at : at + len(block)]] = -np.inf
         first = near.argmax(axis=0)
         return near[first, np.arange(len(centres))], at + first
 

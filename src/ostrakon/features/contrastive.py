@@ -82,11 +82,11 @@ class ContrastiveEncoder(TransformerMixin, StoredNetwork):
         return self
 
     def transform(self, X: Any) -> FloatArray:
-        """Features of every image, (images, 16 width), each row of length 1."""
+        """Return features of every image, (images, 16 width), each row of length 1."""
         return F.normalize(self._outputs(X, images=True, batch=256), dim=1).numpy()
 
     def exported_network(self) -> Any:
-        """The encoder as one module from images as given (channels first) to features, on the CPU."""
+        """Return the encoder as one module from images as given (channels first) to features, on the CPU."""
         check_is_fitted(self, "weights_")
         return nn.Sequential(self._scale(), *self._module().cpu(), _UnitLength()).eval()
 

@@ -48,7 +48,7 @@ class EmbeddedFeatures(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Features of every row, float64 (rows, features)."""
+        """Return features of every row, float64 (rows, features)."""
         table = _frame(X)
         absent = [name for name in self.columns_ if name not in table.columns]
         if absent or (not hasattr(X, "iloc") and table.shape[1] != len(self.columns_)):

@@ -175,7 +175,7 @@ class PublicGraph:
         return spread
 
     def _walks(self, rows: IntArray, strength: float, steps: int) -> FloatArray:
-        """The dense rows of the operator that `_walked` applies, (rows, pool)."""
+        """Return the dense rows of the operator that `_walked` applies, (rows, pool)."""
         starts = sparse.csr_matrix(
             (np.ones(len(rows), np.float32), (rows, np.arange(len(rows)))), (self.size, len(rows))
         )
@@ -188,7 +188,7 @@ class PublicGraph:
 
 
 def build_graph(features: ArrayLike, *, neighbours: int = 10, random_state: int | None = 0) -> PublicGraph:
-    """The graph of the nearest neighbours of public examples.
+    """Return the graph of the nearest neighbours of public examples.
 
     Parameters
     ----------

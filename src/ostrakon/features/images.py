@@ -88,7 +88,7 @@ class DeskewHOG(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: ArrayLike) -> FloatArray:
-        """Features of every image, float32 (images, features)."""
+        """Return features of every image, float32 (images, features)."""
         images = as_grey_images(X)
         if images.shape[1:] != self.shape_:
             raise InvalidInput(f"X must hold images of {self.shape_}, as the public ones are, got {images.shape[1:]}.")

@@ -45,7 +45,7 @@ def worth_their_noise(records: int, noise: float) -> int:
 
 
 def is_centred(classes: int, directions: int) -> bool:
-    """Whether rows without levels of consent are centred over the classes.
+    """Return whether rows without levels of consent are centred over the classes.
 
     With many classes the features would gain little length, and with many directions rounding would undo the gain.
     """

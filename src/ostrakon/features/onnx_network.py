@@ -63,7 +63,7 @@ class OnnxNetwork:
         return next(iter(self.inputs))
 
     def features(self, row: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
-        """Features of one row, float32 (features,). row: a value of every input.
+        """Return features of one row, float32 (features,). row: a value of every input.
 
         Errors: `InvalidInput` for a row of another shape or type than the network takes, and for features that are not
         finite.
@@ -79,15 +79,15 @@ class OnnxNetwork:
         return np.ldexp(np.rint(np.ldexp(part, _BITS)), power - _BITS).astype(np.float32)
 
     def _difference(self, row: Mapping[str, NDArray[Any]]) -> str:
-        """The given and the expected shape, for the first input where they differ."""
+        """Return the given and the expected shape, for the first input where they differ."""
         names = list(row)
         differ = [name for name in names if name in self.inputs and not _fits(row[name], self.inputs[name])]
         name = (differ or names)[0]
         given = _in_words(row[name].shape, str(row[name].dtype))
         if name not in self.inputs:
             return f"The encoder {self.name} has the inputs {', '.join(self.inputs)}, not {name!r}."
-        wanted = self.inputs[name]
-        taken = _in_words(wanted.shape, wanted.type.removeprefix("tensor(").removesuffix(")"))
+        expected = self.inputs[name]
+        taken = _in_words(expected.shape, expected.type.removeprefix("tensor(").removesuffix(")"))
         remedy = {
             "image": f"see size and layout in {self.name}.toml",
             "table": "give it as many columns of numbers as it takes",
@@ -99,7 +99,7 @@ class OnnxNetwork:
 
 
 def files_of(model: Path) -> list[Path]:
-    """The files of an ONNX model: itself, and data files in the same folder.
+    """Return the files of an ONNX model: itself, and data files in the same folder.
 
     Errors: `InvalidInput` for a model that cannot be read, with operators outside of ONNX or that draw at random (even
     in a branch), or with data files in another folder.
@@ -130,7 +130,7 @@ def files_of(model: Path) -> list[Path]:
 
 
 def checksums_of(files: list[Path]) -> dict[str, str]:
-    """SHA-256 of each file, by name. Errors: `InvalidInput` for one that cannot be read."""
+    """Return the SHA-256 of each file, by name. Errors: `InvalidInput` for one that cannot be read."""
     return {file.name: digest_of_file(file) for file in files}
 
 
@@ -140,7 +140,7 @@ def _draws(node: Any) -> bool:
 
 
 def _within(message: Any, kind: type) -> Iterator[Any]:
-    """All messages of a kind in a model, including those in branches, loops and functions."""
+    """Yield all messages of a kind in a model, including those in branches, loops and functions."""
     if isinstance(message, kind):
         yield message
     for field, value in message.ListFields():
@@ -152,12 +152,12 @@ def _within(message: Any, kind: type) -> Iterator[Any]:
                 yield from _within(one, kind)
 
 
-def _fits(value: NDArray[Any], wanted: Any) -> bool:
-    same = len(wanted.shape) == value.ndim and all(
-        not isinstance(size, int) or size == own for size, own in zip(wanted.shape, value.shape, strict=True)
+def _fits(value: NDArray[Any], expected: Any) -> bool:
+    same = len(expected.shape) == value.ndim and all(
+        not isinstance(size, int) or size == own for size, own in zip(expected.shape, value.shape, strict=True)
     )
     kind = {"float32": "float", "float64": "double"}.get(str(value.dtype), str(value.dtype))
-    return same and wanted.type == f"tensor({kind})"
+    return same and expected.type == f"tensor({kind})"
 
 
 def _in_words(shape: Sequence[Any], kind: str) -> str:

@@ -62,11 +62,11 @@ class OnnxText(TextEncoder):
         return (features / length if length else features).astype(np.float32)
 
     def in_words(self, trained_on: str | None = None) -> str:
-        """The network, its checksums and its training data, in the operator's words."""
+        """Return the network, its checksums and its training data, in the operator's words."""
         return f"{self.identity()}; frozen; trained on: {trained_on or 'unknown'}"
 
     def identity(self) -> str:
-        """The network, its checksums and its preparation, for recipients that compute the same embeddings."""
+        """Return the network, its checksums and its preparation, for recipients that compute the same embeddings."""
         return network_identity(self.network, self.checksums)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: ArrayLike) -> FloatArray:
-        """Features of every image, float64 (images, features)."""
+        """Return features of every image, float64 (images, features)."""
         if np.shape(X)[1:] != self.shape_:
             raise InvalidInput(f"X must hold images of {self.shape_}, as the public ones are, got {np.shape(X)[1:]}.")
         images = as_colours(X, brightest=self.brightest_)
@@ -119,14 +119,14 @@ class EvenedComponents(PCA):
 
 
 def quarters() -> FloatArray:
-    """The weight of every position of a patch in the mean of each quarter, (4, positions)."""
+    """Return the weight of every position of a patch in the mean of each quarter, (4, positions)."""
     half = -(-PLACES // 2)
     sides = [np.arange(PLACES) < half, np.arange(PLACES) >= PLACES - half]
     return np.stack([np.outer(down, across).ravel() for down in sides for across in sides]) / half**2
 
 
 def places() -> NDArray[np.int64]:
-    """The indices of the values of each patch in a flat image (32, 32, 3), (positions, values of a patch)."""
+    """Return the indices of the values of each patch in a flat image (32, 32, 3), (positions, values of a patch)."""
     corner = np.arange(PLACES)[:, None] * SIDE + np.arange(PLACES)
     within = np.arange(PATCH)[:, None] * SIDE + np.arange(PATCH)
     pixels = corner.reshape(-1, 1) + within.ravel()

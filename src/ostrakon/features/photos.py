@@ -35,7 +35,7 @@ def require_photos() -> None:
 
 
 def weights_file() -> Path:
-    """The path of the weights. The package is located, not imported, so none of its code runs."""
+    """Return the path of the weights. The package is located, not imported, so none of its code runs."""
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise _not_installed()
@@ -69,11 +69,11 @@ class _Graph:
         ]
 
     def whole(self) -> ModelProto:
-        x = self._clipped(self._convolved("images", "_conv_stem", "_bn0", stride=2))
+        x = self._clip(self._convolve("images", "_conv_stem", "_bn0", stride=2))
         blocks = 1 + max(int(name.split(".")[1]) for name in self._weights if name.startswith("_blocks."))
         for block in range(blocks):
             x = self._block(x, f"_blocks.{block}.", stride=2 if block in _HALVING else 1)
-        x = self._clipped(self._convolved(x, "_conv_head", "_bn1"))
+        x = self._clip(self._convolve(x, "_conv_head", "_bn1"))
         pooled = self._add("GlobalAveragePool", x)
         self._nodes.append(helper.make_node("Flatten", [pooled], ["features"]))
         graph = helper.make_graph(
@@ -87,14 +87,14 @@ class _Graph:
 
     def _block(self, x: str, at: str, *, stride: int) -> str:
         expanded = f"{at}_expand_conv.weight" in self._weights
-        wide = self._clipped(self._convolved(x, f"{at}_expand_conv", f"{at}_bn0")) if expanded else x
-        wide = self._clipped(self._convolved(wide, f"{at}_depthwise_conv", f"{at}_bn1", stride=stride))
-        output = self._convolved(wide, f"{at}_project_conv", f"{at}_bn2")
+        wide = self._clip(self._convolve(x, f"{at}_expand_conv", f"{at}_bn0")) if expanded else x
+        wide = self._clip(self._convolve(wide, f"{at}_depthwise_conv", f"{at}_bn1", stride=stride))
+        output = self._convolve(wide, f"{at}_project_conv", f"{at}_bn2")
         # The first block has no expansion, and another width than what goes in.
         same = expanded and self._weights[f"{at}_expand_conv.weight"].shape[1] == len(self._weights[f"{at}_bn2.weight"])
         return self._add("Add", output, x) if same and stride == 1 else output
 
-    def _convolved(self, x: str, convolution: str, norm: str, *, stride: int = 1) -> str:
+    def _convolve(self, x: str, convolution: str, norm: str, *, stride: int = 1) -> str:
         weight = self._weights[f"{convolution}.weight"].astype(np.float64)
         mean, variance, gain, shift = (
             self._weights[f"{norm}.{part}"].astype(np.float64)
@@ -119,7 +119,7 @@ class _Graph:
             group=len(weight) if weight.shape[1] == 1 and weight.shape[2] > 1 else 1,
         )
 
-    def _clipped(self, x: str) -> str:
+    def _clip(self, x: str) -> str:
         return self._add("Clip", x, "zero", "six")
 
     def _constant(self, name: str, value: NDArray[Any]) -> str:

@@ -58,7 +58,7 @@ def brightest_of(X: ArrayLike, *, name: str = "X") -> float:
 
 
 def resized(picture: NDArray[Any], height: int, width: int) -> NDArray[np.float64]:
-    """One picture (rows, columns, channels) at another size, in doubles, cut off at 0 and 1.
+    """Return one picture (rows, columns, channels) at another size, in doubles, cut off at 0 and 1.
 
     Bicubic (a = -1/2), with antialiasing when it shrinks, as in Pillow and PyTorch.
     """
@@ -68,11 +68,11 @@ def resized(picture: NDArray[Any], height: int, width: int) -> NDArray[np.float6
 
 
 @lru_cache(maxsize=16)
-def resizing(size: int, wanted: int) -> NDArray[np.float64]:
-    """The weight of each of `size` pixels in each of `wanted` pixels, (wanted, size)."""
-    scale = size / wanted
-    centres = (np.arange(wanted) + 0.5) * scale
+def resizing(size: int, new_size: int) -> NDArray[np.float64]:
+    """Return the weight of each of `size` pixels in each of `new_size` pixels, (wanted, size)."""
+    scale = size / new_size
+    centres = (np.arange(new_size) + 0.5) * scale
     away = np.abs(np.arange(size) + 0.5 - centres[:, None]) / max(scale, 1.0)
-    near, far = (1.5 * away - 2.5) * away**2 + 1, ((-0.5 * away + 2.5) * away - 4) * away + 2
-    weights = np.where(away < 1, near, np.where(away < 2, far, 0.0))
+    near, distant = (1.5 * away - 2.5) * away**2 + 1, ((-0.5 * away + 2.5) * away - 4) * away + 2
+    weights = np.where(away < 1, near, np.where(away < 2, distant, 0.0))
     return weights / weights.sum(axis=1, keepdims=True)

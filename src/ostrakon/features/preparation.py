@@ -68,18 +68,18 @@ class Preparation:
         return preparation
 
     def picture(self, picture: NDArray[Any]) -> NDArray[np.float32]:
-        """A picture (rows, columns, 3) between 0 and 1 as the network's input, one row."""
+        """Return a picture (rows, columns, 3) between 0 and 1 as the network's input, one row."""
         values = (resized(picture, *self.size) * self.scale - self.mean) / self.deviation
         values = values[..., ::-1] if self.channels == "BGR" else values
         values = values.transpose(2, 0, 1) if self.layout == "NCHW" else values
         return np.ascontiguousarray(values[None], np.float32)
 
     def inputs(self, picture: NDArray[Any]) -> list[NDArray[np.float32]]:
-        """The inputs for a picture, each as of `picture`: itself, and with `mirror` its mirror image."""
+        """Return the inputs for a picture, each as of `picture`: itself, and with `mirror` its mirror image."""
         return [self.picture(view) for view in ([picture, picture[:, ::-1]] if self.mirror else [picture])]
 
     def pooled(self, output: NDArray[Any]) -> NDArray[np.float64]:
-        """The output of the network for one row as features, float64 (features,)."""
+        """Return the output of the network for one row as features, float64 (features,)."""
         values = np.asarray(output, np.float64)[0]
         if values.ndim < 2 or self.pooling == "none":
             return values.ravel()
@@ -90,14 +90,14 @@ class Preparation:
         return values.reshape(-1, values.shape[-1]).mean(axis=0)
 
     def in_words(self) -> str:
-        """The preparation of a row and of the output, in words."""
+        """Return the preparation of a row and of the output, in words."""
         left_out = {"image": _OF_TEXT, "text": _OF_IMAGES, "table": (*_OF_TEXT, *_OF_IMAGES)}[self.kind]
         settings = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out}
         return ", ".join(f"{name} {_plain(value)}" for name, value in settings.items() if value is not None)
 
 
 def beside(model: Path) -> Path:
-    """The path of the preparation of `model`."""
+    """Return the path of the preparation of `model`."""
     return model.with_name(model.name + ".toml")
 
 

@@ -30,7 +30,7 @@ def choose_queries(
     features: ArrayLike | None = None,
     random_state: int | None = None,
 ) -> IntArray:
-    """Positions of queries in the public pool, most useful first, without repetition.
+    """Return positions of queries in the public pool, most useful first, without repetition.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def representatives(features: ArrayLike, budget: int, *, random_state: int | Non
     """
     points = _points(features)
     budget = whole("budget", budget, at_least=1, at_most=len(points))
-    known = cache(partial(all_distances, points))
+    precomputed = cache(partial(all_distances, points))
     seeds = np.random.SeedSequence(random_state)
     chosen, size = list[int](), FIRST_STAGE
     # The number of threads changes the rounding of sums, and on a busy machine threads wait for each other.
@@ -123,7 +123,7 @@ def representatives(features: ArrayLike, budget: int, *, random_state: int | Non
             more = min(size, len(points)) - len(chosen)
             # The seed of a stage depends on its size alone, never on the budget: lists must be prefixes of each other.
             seed = int(seeds.spawn(1)[0].generate_state(1)[0] >> 1)
-            stage = partial(_stage, known=known) if size <= LAST_STAGE else _at_random
+            stage = partial(_stage, precomputed=precomputed) if size <= LAST_STAGE else _random_positions
             before = len(chosen)
 
             def advance(share: float, before: int = before, more: int = more) -> None:
@@ -141,17 +141,17 @@ def _stage(
     seed: int,
     advance: Advance,
     *,
-    known: Callable[[], FloatArray],
+    precomputed: Callable[[], FloatArray],
 ) -> list[int]:
-    """`more` medoids of new clusters, given clusters around the `fixed` examples. known, advance: as of `spread`."""
+    """Return `more` medoids of new clusters beside those of the `fixed` examples. Arguments as of `spread`."""
     total = len(fixed) + more
     if total >= len(points):
         return [int(i) for i in np.setdiff1d(np.arange(len(points)), fixed)]
     rng = np.random.default_rng(seed)
     some = rng.choice(len(points), min(len(points), max(FEWEST, PER_CLUSTER * total)), replace=False)
     sample = points[np.sort(some)]
-    matrix = known if len(sample) == len(points) else None
-    centres = spread(sample, points[fixed], more, rng, known=matrix, advance=lambda share: advance(share / 5))
+    matrix = precomputed if len(sample) == len(points) else None
+    centres = spread(sample, points[fixed], more, rng, precomputed=matrix, advance=lambda share: advance(share / 5))
     if len(sample) < len(points):
         centres, _ = lloyd(
             sample, points[fixed], centres, rounds=ROUNDS, advance=lambda share: advance(1 / 5 + share * 2 / 5)
@@ -165,7 +165,7 @@ def _stage(
     return medoids(points, centres, members=members, without=fixed)
 
 
-def _at_random(points: FloatArray, fixed: IntArray, more: int, seed: int, advance: Advance) -> list[int]:
+def _random_positions(points: FloatArray, fixed: IntArray, more: int, seed: int, advance: Advance) -> list[int]:
     remaining = np.setdiff1d(np.arange(len(points)), fixed)
     return [int(position) for position in np.random.default_rng(seed).permutation(remaining)[:more]]
 

@@ -21,7 +21,7 @@ class Recipe:
 
 
 def digest_of_file(path: Path) -> str:
-    """SHA-256 of a file. Errors: `InvalidInput` where it cannot be read."""
+    """Return the SHA-256 of a file. Errors: `InvalidInput` where it cannot be read."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -163,7 +163,7 @@ class SumMap:
         return np.concatenate([weight * np.cos((k + 1) * rank) for k, weight in enumerate(weights)], axis=1)
 
     def steps(self, features: ArrayLike) -> IntArray:
-        """What is summed, times 1/sqrt(2), in whole steps of 1/`STEPS` vote, int64 (rows, features).
+        """Return what is summed, times 1/sqrt(2), in whole steps of 1/`STEPS` vote, int64 (rows, features).
 
         Guarantee: a row has at most the length `CONSTANT` steps, which is below 1/sqrt(2) vote, and depends on itself
         alone, to the last bit. Errors: `InvalidInput` for features that are not finite.
@@ -200,7 +200,7 @@ def wave_weights(ranks: int) -> FloatArray:
 
 
 def quantity_steps(steps: IntArray, quantity: IntArray) -> IntArray:
-    """What rows add to the sums: their `SumMap.steps` times 2 t - 1, rounded towards 0.
+    """Return what rows add to the sums: their `SumMap.steps` times 2 t - 1, rounded towards 0.
 
     quantity: t of every row, whole steps from 0 to `STEPS`, (rows,).
     """

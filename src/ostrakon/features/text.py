@@ -29,14 +29,14 @@ def reads_text(representation: Any) -> bool:
 
 
 def holds_text_alone(X_public: Any) -> bool:
-    """Whether public rows are a frame with columns of free text alone."""
+    """Return whether public rows are a frame with columns of free text alone."""
     return (
         hasattr(X_public, "iloc") and X_public.shape[1] > 0 and all(is_text(column) for _, column in X_public.items())
     )
 
 
 def default_text() -> Literal["text", "tfidf"]:
-    """The meaning of "auto" for texts: the sentence encoder if it is installed, else TF-IDF."""
+    """Return the meaning of "auto" for texts: the sentence encoder if it is installed, else TF-IDF."""
     try:
         require_encoder(None)
     except InvalidInput:
@@ -86,7 +86,7 @@ class TextColumns(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> pd.DataFrame:
-        """The frame with the numbers of its texts."""
+        """Return the frame with the numbers of its texts."""
         table = _frame(X)
         absent = [name for name in self.texts_ if name not in table.columns]
         if absent:
@@ -100,7 +100,7 @@ class TextColumns(TransformerMixin, BaseEstimator):
         return pd.concat(parts, axis=1)
 
     def described(self, name: str) -> dict[str, Any]:
-        """What a recipient needs to encode the column `name`: an entry of student.json."""
+        """Return what a recipient needs to encode the column `name`: an entry of student.json."""
         encoder = self.encoders_[name]
         if not isinstance(encoder, TfidfVectorizer):
             text = f"{encoder.identity()}, scaled to length 1"
@@ -109,7 +109,7 @@ class TextColumns(TransformerMixin, BaseEstimator):
         return {"name": name, "kind": "tfidf", "width": len(terms), "terms": terms, "idf": encoder.idf_.tolist()}
 
     def recipe(self) -> Recipe | None:
-        """How a recipient computes the embeddings; None if the student reads the texts themselves."""
+        """Return how a recipient computes the embeddings; None if the student reads the texts themselves."""
         if not self.frozen:
             return None
         kind, needs, given, files = "SentenceEncoder", "ostrakon[text]", "", ()
@@ -139,7 +139,7 @@ class TextColumns(TransformerMixin, BaseEstimator):
         return self.how != "tfidf"
 
     def in_words(self, trained_on: str | None = None) -> str:
-        """The frozen encoder, its checksum and its training data; trained_on: the operator's words for these."""
+        """Return the frozen encoder, its checksum and its training data; trained_on: the operator's words for these."""
         assert self.frozen
         return self._encoder.in_words(trained_on)
 

@@ -32,7 +32,7 @@ _NEEDS = {
 
 
 def learns_moments(options: Options) -> bool:
-    """Whether the named student learns from sums of features."""
+    """Return whether the named student learns from sums of features."""
     named = options.student if isinstance(options.student, str) else type(options.student).__name__
     return named.partition(":")[0] in _STUDENTS_OF_SUMS
 
@@ -88,7 +88,7 @@ def choose_mechanism(options: Options, *, classes: int, images: bool, embedded: 
 
 
 def needs_trained_teachers(options: Options) -> bool:
-    """Whether options of teachers or of their mechanisms need trained teachers for rows with several labels."""
+    """Return whether options of teachers or of their mechanisms need trained teachers for rows with several labels."""
     if options.mechanism != AUTO:
         return not find(options.mechanism).per_record
     declared = find(OF_LABELS).declared()

@@ -167,7 +167,7 @@ class RunFolder:
         self.refuse_other_run(asked, fingerprints)
 
     def has_begun(self, content: dict[str, Any]) -> bool:
-        """Whether the run described by `content` of run.toml has left more than can be computed again."""
+        """Return whether the run described by `content` of run.toml has left more than can be computed again."""
         entries = list(self.private.iterdir()) if self.private.is_dir() else []
         kept = {entry.name for entry in entries if not _is_empty(entry)}
         return bool(set(content) - _PLAN_TABLES or kept - _REBUILDABLE or self.release.exists())
@@ -256,7 +256,7 @@ class _DrawMarks:
 
 
 def _is_empty(entry: Path) -> bool:
-    """Whether it is an empty folder."""
+    """Return whether it is an empty folder."""
     return entry.is_dir() and not entry.is_symlink() and not any(entry.iterdir())
 
 

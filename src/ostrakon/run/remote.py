@@ -129,7 +129,7 @@ def require_same(store: ObjectPath, home: RunFolder) -> dict[str, Any] | None:
 
 
 def _is_claimed(store: ObjectPath, stored: dict[str, Any]) -> bool:
-    """Whether there is a claim. Errors: `InvalidInput` if there is none and none can be created."""
+    """Return whether there is a claim. Errors: `InvalidInput` if there is none and none can be created."""
     if _read(store / CLAIM) is not None:
         return True
     if stored.get("claimed"):

@@ -39,7 +39,7 @@ class EveryFitSpends(UserWarning):
 
 
 def _may_share(one: NDArray[np.uint64] | None, other: NDArray[np.uint64] | None) -> bool:
-    """Whether two fits may be on the same people, by marks of their users (None: unknown)."""
+    """Return whether two fits may be on the same people, by marks of their users (None: unknown)."""
     return one is None or other is None or bool(np.isin(one, other).any())
 
 

@@ -136,7 +136,7 @@ def _tails(cells: HeldOut) -> tuple[float, float]:
 
 
 def better_than_majority(cells: HeldOut, *, sigma2: float) -> bool:
-    """Whether the student agrees with the private labels more often than the majority class, beyond the noise.
+    """Return whether the student agrees with the private labels more often than the majority class, beyond the noise.
 
     One-sided at `CONFIDENCE`, whatever the student's errors within a cell are: the lower bound must exceed the
     majority.

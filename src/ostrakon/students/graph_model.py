@@ -222,7 +222,7 @@ class KernelOnFeatures(ClassifierMixin, BaseEstimator):
 
 
 def are_networks(models: list[Any]) -> bool:
-    """Whether all models are networks, and there is at least one."""
+    """Return whether all models are networks, and there is at least one."""
     return bool(models) and all(hasattr(model, "exported_network") for model in models)
 
 

@@ -84,7 +84,7 @@ class LabelRidge(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """The probability of every label, (rows, labels)."""
+        """Return the probability of every label, (rows, labels)."""
         check_is_fitted(self, "coef_")
         return np.clip((self.directions_.unrounded(X) @ self.coef_ + 1) / 2, 0, 1)
 

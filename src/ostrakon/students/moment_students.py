@@ -132,7 +132,7 @@ class MomentLogistic(ClassifierMixin, BaseEstimator):
         return softmax(self.directions_.unrounded(X) @ self.coef_, axis=1)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """The likeliest class of every row, (rows,)."""
+        """Return the likeliest class of every row, (rows,)."""
         return self.predict_proba(X).argmax(axis=1)
 
 
@@ -179,5 +179,5 @@ class MomentVote(ClassifierMixin, BaseEstimator):
         return proba / 2
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """The likeliest class of every row, (rows,)."""
+        """Return the likeliest class of every row, (rows,)."""
         return self.predict_proba(X).argmax(axis=1)

@@ -88,7 +88,7 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> FloatArray:
-        """The quantity of every row as a share of its range, 0 to 1, (rows,)."""
+        """Return the quantity of every row as a share of its range, 0 to 1, (rows,)."""
         check_is_fitted(self, "coef_")
         return np.clip((self.directions_.unrounded(X) @ self.coef_ + 1) / 2, 0, 1)
 

@@ -98,7 +98,7 @@ class Generator(nn.Module):
         )
 
     def forward(self, z: Tensor) -> Tensor:
-        """Rows of the generator, (len(z), *shape)."""
+        """Return rows of the generator, (len(z), *shape)."""
         x = self.layers(z)
         if len(self.shape) == 1:
             return x

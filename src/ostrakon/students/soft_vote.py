@@ -20,7 +20,7 @@ def trees(number: int = 120, *, counts: bool) -> ExtraTreesClassifier:
 
 
 def takes_weights(estimator: Any) -> bool:
-    """Whether fit takes sample_weight; for a vote, whether all its members do."""
+    """Return whether fit takes sample_weight; for a vote, whether all its members do."""
     if isinstance(estimator, VotingClassifier):
         members: list[tuple[str, Any]] = estimator.estimators
         return all(takes_weights(member) for _, member in members if member != "drop")

@@ -59,7 +59,7 @@ class Teachers:
         return pieces(self.n_teachers)
 
     def model(self, index: int) -> Any:
-        """One teacher.
+        """Return one teacher.
 
         Parameters
         ----------

@@ -197,7 +197,7 @@ def _newton(X: FloatArray, targets: FloatArray, penalty: float) -> FloatArray:
 
 
 def _learn_centroid(parameters: Any, X: FloatArray, y: IntArray, classes: int) -> Learned:
-    """The mean of each class as a linear score: -|x - mean|^2 up to |x|^2."""
+    """Return the mean of each class as a linear score: -|x - mean|^2 up to |x|^2."""
     targets = _one_hot(y, classes)
     means = _product(X.T, targets) / np.maximum(targets.sum(axis=0), 1)
     return _linear(2 * means, -(means**2).sum(axis=0))
@@ -270,7 +270,7 @@ def _lifted(X: FloatArray) -> FloatArray:
 
 
 def _width(features: int) -> int:
-    """Number of columns of lifted rows, padded so that every row starts at a cache line."""
+    """Return the number of columns of lifted rows, padded so that every row starts at a cache line."""
     return -(-(features + 2) // 8) * 8
 
 
@@ -283,7 +283,7 @@ def _zeros(*shape: int) -> FloatArray:
 
 
 def _aligned(X: ArrayLike) -> FloatArray:
-    """A copy in double precision that starts at a cache line."""
+    """Return a copy in double precision that starts at a cache line."""
     copy = _zeros(*np.shape(X))
     copy[...] = X
     return copy

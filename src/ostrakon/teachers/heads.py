@@ -72,7 +72,7 @@ class HeadEnsemble:
             positive("width", self.width)
 
     def fixed(self, public: ArrayLike | None = None) -> "HeadEnsemble":
-        """The same with a fixed kernel width.
+        """Return the same with a fixed kernel width.
 
         Parameters
         ----------
@@ -170,7 +170,7 @@ class HeadEnsemble:
         )
 
     def specification(self, shards: Shards, parts: int, seed: int) -> dict[str, Any]:
-        """The common settings of all pieces of a run, which are stored and compared when a run is resumed."""
+        """Return the common settings of all pieces of a run, which are stored and compared when a run is resumed."""
         return {
             "estimator": f"heads: {self.kind}",
             "parameters": {"penalty": self.penalty, "width": self.width, "neighbours": self.neighbours},
@@ -227,7 +227,7 @@ class HeadTeachers:
 
 
 def median_squared_distance(features: ArrayLike, *, sample: int = 1000) -> float:
-    """The median squared distance between public rows (the first ones against evenly spread ones)."""
+    """Return the median squared distance between public rows (the first ones against evenly spread ones)."""
     points = _features(features)
     some = points[:: max(1, len(points) // sample)][:sample].astype(np.float64)
     squares = (some**2).sum(axis=1)

@@ -23,11 +23,11 @@ def check_estimator_like(estimator: Any, *, name: str = "The estimator") -> Any:
 
 
 def is_regressor(estimator: Any) -> bool:
-    """Whether scikit-learn calls an estimator a regressor; False for other objects."""
+    """Return whether scikit-learn calls an estimator a regressor; False for other objects."""
     return getattr(estimator, "__sklearn_tags__", None) is not None and base.is_regressor(estimator)
 
 
 def import_path(estimator: Any) -> str:
-    """The module and class of an estimator, as in the description of a run."""
+    """Return the module and class of an estimator, as in the description of a run."""
     kind = type(estimator)
     return f"{kind.__module__}.{kind.__qualname__}"

@@ -39,17 +39,17 @@ class Chunk:
     device: str
 
     def chunks(self, teachers: int) -> Iterator[range]:
-        """The teachers of each chunk."""
+        """Yield the teachers of each chunk."""
         for start in range(0, teachers, self.size):
             yield range(start, min(start + self.size, teachers))
 
     def build(self, index: int) -> nn.Module:
-        """The untrained network of teacher `index`."""
+        """Return the untrained network of teacher `index`."""
         with seeded(np.random.SeedSequence(self.seed, spawn_key=(index, 0))):
             return build_network(self.network, self.shape, self.classes)
 
     def schedule(self, index: int, rows: int) -> NDArray[np.int64]:
-        """Row positions of every step, shape (steps, batch_size), -1 for padding: each row once per epoch."""
+        """Return row positions of every step, shape (steps, batch_size), -1 for padding: each row once per epoch."""
         draw = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(index, 1)))
         per_epoch = -(-rows // self.batch_size)
         steps = np.full((self.epochs * per_epoch, self.batch_size), -1, np.int64)

@@ -41,7 +41,7 @@ class OneClass:
     label: int
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """The one class for every example."""
+        """Return the one class for every example."""
         return np.full(X.shape[0] if hasattr(X, "shape") else len(X), self.label, np.int64)
 
 
@@ -227,7 +227,7 @@ def seeded(estimator: Any, *, seed: int, index: int) -> Any:
 
 
 def specification(estimator: Any, *, classes: NDArray[Any], n_teachers: int, seed: int) -> dict[str, Any]:
-    """The common settings of all teachers of a run, which are stored and compared when a run is resumed."""
+    """Return the common settings of all teachers of a run, which are stored and compared when a run is resumed."""
     parameters = {
         name: repr(value) for name, value in sorted(estimator.get_params(deep=True).items()) if not callable(value)
     }
@@ -241,7 +241,7 @@ def specification(estimator: Any, *, classes: NDArray[Any], n_teachers: int, see
 
 
 def fingerprint_of(*parts: Any) -> str:
-    """A checksum of arrays, `Pixels`, sparse matrices or frames: equal if and only if the data are equal."""
+    """Return a checksum of arrays, `Pixels`, sparse matrices or frames: equal if and only if the data are equal."""
     digest = hashlib.blake2b(digest_size=32)
     for part in parts:
         for piece in _pieces(part):

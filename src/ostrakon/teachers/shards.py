@@ -22,7 +22,7 @@ class Part(Protocol):
     """The rows of some teachers, cheap to send to a worker that loads them."""
 
     def load(self) -> list[tuple[Any, NDArray[np.int64]]]:
-        """The rows and their class indices, teacher by teacher."""
+        """Return the rows and their class indices, teacher by teacher."""
         ...
 
 
@@ -34,7 +34,7 @@ class Shards(Protocol):
     sizes: NDArray[np.int64]
 
     def part(self, teachers: range) -> Part:
-        """The shards of some teachers."""
+        """Return the shards of some teachers."""
         ...
 
 
@@ -45,7 +45,7 @@ class ArrayPart:
     rows: list[tuple[Any, NDArray[np.int64]]]
 
     def load(self) -> list[tuple[Any, NDArray[np.int64]]]:
-        """The rows and their class indices, teacher by teacher."""
+        """Return the rows and their class indices, teacher by teacher."""
         return self.rows
 
 
@@ -78,7 +78,7 @@ class ArrayShards:
         self._start = np.concatenate([[0], np.cumsum(self.sizes)])
 
     def part(self, teachers: range) -> ArrayPart:
-        """The rows of some teachers, in the order of the data."""
+        """Return the rows of some teachers, in the order of the data."""
         chosen = [self._order[self._start[index] : self._start[index + 1]] for index in teachers]
         return ArrayPart([(take_rows(self.X, rows), self.y[rows]) for rows in chosen])
 
@@ -94,7 +94,7 @@ class TablePart:
     transform: Callable[[Any], Any] | None
 
     def load(self) -> list[tuple[Any, NDArray[np.int64]]]:
-        """The rows, transformed, and their class indices, teacher by teacher."""
+        """Return the rows, transformed, and their class indices, teacher by teacher."""
         shards = [self._typed(rows) for rows in self.shards.read()]
         if not any(len(labels) for _, labels in shards):
             return shards
@@ -109,7 +109,7 @@ class TablePart:
         ]
 
     def _typed(self, rows: pd.DataFrame) -> tuple[Any, NDArray[np.int64]]:
-        """The typed columns and class indices of one teacher, so that rows of others do not change the types."""
+        """Return the typed columns and class indices of one teacher, so that rows of others do not change the types."""
         if not len(rows):
             return np.empty((0, 1)), np.empty(0, np.int64)
         labels = learned_numbers(rows[self.target], self.classes)
@@ -130,7 +130,7 @@ class TableShards:
         self._folder, self._task, self._transform = folder, task, transform
 
     def part(self, teachers: range) -> TablePart:
-        """The rows of some teachers, not yet read."""
+        """Return the rows of some teachers, not yet read."""
         task = self._task
         return TablePart(
             shards=self._folder.part(teachers),

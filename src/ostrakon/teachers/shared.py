@@ -23,7 +23,7 @@ class SharedValue:
     checksum: str
 
     def get(self) -> Any:
-        """The value; a process reads it once. Raises `InvalidInput` if the file is damaged or another one."""
+        """Return the value; a process reads it once. Raises `InvalidInput` if the file is damaged or another one."""
         return _read(self)
 
 

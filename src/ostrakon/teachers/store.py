@@ -65,7 +65,7 @@ class TeacherStore:
             )
 
     def file(self, piece: int) -> Path | ObjectPath:
-        """The path of the models of a piece."""
+        """Return the path of the models of a piece."""
         return self.path / f"teachers-{piece:05d}.bin"
 
     def save(self, piece: int, models: list[Any], *, fingerprint: str) -> "KeptPiece":
@@ -78,7 +78,7 @@ class TeacherStore:
         return KeptPiece(store=self, piece=piece, checksum=checksum)
 
     def find(self, piece: int, *, fingerprint: str) -> "KeptPiece | None":
-        """The models of a piece if they are there and intact, else None.
+        """Return the models of a piece if they are there and intact, else None.
 
         Raises `InvalidInput` if they were trained on other rows or settings than `fingerprint` describes.
         """
@@ -93,7 +93,7 @@ class TeacherStore:
         return KeptPiece(store=self, piece=piece, checksum=stored.checksum)
 
     def predictions_file(self, piece: int, queries: str) -> Path | ObjectPath:
-        """The path of the predictions of a piece for the queries with fingerprint `queries`."""
+        """Return the path of the predictions of a piece for the queries with fingerprint `queries`."""
         return self.path / f"predictions-{queries[:16]}" / f"teachers-{piece:05d}.bin"
 
     def _trained_on(self, fingerprint: str) -> dict[str, str]:
@@ -109,7 +109,7 @@ class KeptPiece:
     checksum: str
 
     def models(self) -> list[Any]:
-        """The teachers. Raises `InvalidInput` if they are missing, damaged or replaced."""
+        """Return the teachers. Raises `InvalidInput` if they are missing, damaged or replaced."""
         stored = find_checksummed(self.store.file(self.piece), what=_models(self.piece))
         if stored is None or stored.checksum != self.checksum:
             reason = "is missing or damaged" if stored is None else "was replaced during the run"

@@ -70,7 +70,7 @@ class View:
         return {}
 
     def transform(self, X: Any) -> Any:
-        """Features of other rows."""
+        """Return features of other rows."""
         return self.representation.transform(X)
 
 
