@@ -20,7 +20,7 @@ from ostrakon.data.target import learned_numbers
 
 
 def typed_cells(table: pa.Table, columns: Columns) -> pd.DataFrame:
-    """What `Columns.apply` makes of the table's frame, column by column, in a fraction of the time.
+    """Return what `Columns.apply` makes of the table's frame, column by column, in a fraction of the time.
 
     Guarantee: as of `Columns`, cell by cell: no row influences how another is read.
     """
@@ -100,5 +100,5 @@ def _cell(name: str, kind: str, *, label: bool) -> str:
 
 
 def _reader(answer: Any, rows: int) -> Any:
-    """The method has another name in DuckDB 1."""
+    """Call the method, which has another name in DuckDB 1."""
     return answer.to_arrow_reader(rows) if hasattr(answer, "to_arrow_reader") else answer.fetch_record_batch(rows)

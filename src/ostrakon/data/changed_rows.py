@@ -99,7 +99,7 @@ def _private_rows_near(distances: FloatArray, nearest: NDArray[np.int64]) -> int
 
 
 def _of_columns(private: Any, public: Any) -> list[_Compared]:
-    """Rows on a common scale: as they are, and with each public column fitted to the private one."""
+    """Return rows on a common scale: as they are, and with each public column fitted to the private one."""
     here, there = _columns(private, public)
     if here is None or there is None or _lack_repeats(here):
         return []
@@ -190,7 +190,7 @@ def _columns(private: Any, public: Any) -> tuple[Any, Any]:
 
 
 def _fill_missing(column: pd.Series) -> FloatArray | None:
-    """The numbers of a column, its mean where one is missing; None if most are."""
+    """Return the numbers of a column, its mean where one is missing; None if most are."""
     values = column.to_numpy(np.float64, na_value=np.nan)
     finite = np.isfinite(values) & (np.abs(values) < 1e100)
     if 2 * finite.sum() <= len(values):

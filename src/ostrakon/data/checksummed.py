@@ -79,7 +79,7 @@ def write_checksummed(
 
 
 def read_checksummed(path: AnyPath, *, what: str, largest: int | None = None) -> Checksummed | None:
-    """The content of a file that `write_checksummed` wrote; None where there is none.
+    """Return the content of a file that `write_checksummed` wrote; None where there is none.
 
     largest: the most bytes of payload that it may have, for a file from somebody else. Raises `Damaged` where the file
     is not whole, is not `what`, is larger, is not a regular file, or cannot be read; `Unreachable` where object storage
@@ -120,7 +120,7 @@ def find_checksummed(path: AnyPath, *, what: str) -> Checksummed | None:
 
 
 def read_regular(path: str | os.PathLike[str], *, largest: int | None = None) -> bytes:
-    """The content of a regular file; pipes, devices and folders are refused without waiting for them.
+    """Return the content of a regular file; pipes, devices and folders are refused without waiting for them.
 
     largest: the maximum size in bytes. Raises `Damaged` for anything but a regular file and for a larger one, `OSError`
     where it cannot be opened.
@@ -142,7 +142,7 @@ def read_regular(path: str | os.PathLike[str], *, largest: int | None = None) ->
 
 
 def npy(array: NDArray[Any]) -> memoryview:
-    """An array as the bytes of an .npy file."""
+    """Return an array as the bytes of an .npy file."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return buffer.getbuffer()
@@ -164,19 +164,19 @@ def array_from(payload: bytes) -> NDArray[Any]:
 
 
 def checksums(folder: str | os.PathLike[str], *, leave_out: Iterable[str] = ()) -> dict[str, str]:
-    """SHA-256 of every file in a folder and its subfolders, by relative path, sorted by name."""
+    """Return the SHA-256 of every file in a folder and its subfolders, by relative path, sorted by name."""
     root, out = Path(folder), set(leave_out)
     files = {file.relative_to(root).as_posix(): file for file in root.rglob("*") if not file.is_dir()}
     return {name: _file_checksum(files[name]) for name in sorted(files.keys() - out)}
 
 
 def digest_of_json(value: Any) -> str:
-    """SHA-256 of a JSON value, whatever the order of its keys."""
+    """Return the SHA-256 of a JSON value, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def sha256(content: bytes | memoryview) -> str:
-    """SHA-256 in hexadecimal digits."""
+    """Return SHA-256 in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 

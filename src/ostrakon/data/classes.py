@@ -90,7 +90,7 @@ def foreign_labels(
 
 
 def _indices(classes: Sequence[str]) -> dict[str, int]:
-    """The index of each class, also under the name that its number has in a table: 98.60 is 98.6 there."""
+    """Return the index of each class, also under the name that its number has in a table: 98.60 is 98.6 there."""
     named = {label: index for index, label in enumerate(classes)}
     return {_plain(label): index for label, index in named.items()} | named
 
@@ -114,7 +114,7 @@ def _index_of(label: str, indices: dict[str, int]) -> int | None:
 
 
 def looks_like_a_quantity(classes: Sequence[str]) -> bool:
-    """Whether there are many classes and all of them are numbers, so that the target may be a quantity.
+    """Return whether there are many classes and all of them are numbers, so that the target may be a quantity.
 
     >>> looks_like_a_quantity([str(place) for place in range(60)]), looks_like_a_quantity(["0", "1"])
     (True, False)
@@ -165,7 +165,7 @@ def refuse_quantity(classes: Sequence[Any], what: str, *, option: str = BY_OPTIO
 
 
 def refused_quantity(what: str, different: int, *, about: bool = False, option: str = BY_OPTIONS) -> str:
-    """The sentence that refuses a target with too many different numbers."""
+    """Return the sentence that refuses a target with too many different numbers."""
     return f"The {what} has {'about ' if about else ''}{different} different values: for a quantity give {option}."
 
 
@@ -178,7 +178,7 @@ def agree_on_classes(
     public: str,
     alone: bool = True,
 ) -> tuple[tuple[str, ...], str]:
-    """The classes in order, and where they come from: "user", "public" or "private".
+    """Return the classes in order, and where they come from: "user", "public" or "private".
 
     counts: how often the private data has each label (None: a missing one). shown: the labels of the public data, None
     where it has none. classes: the user's list, which comes first, or `FROM_PRIVATE`. target (None: folder
@@ -234,7 +234,7 @@ def agree_on_classes(
 
 
 def listed(classes: Any) -> list[Any]:
-    """The labels of a list or array. Errors: `InvalidInput` for anything else."""
+    """Return the labels of a list or array. Errors: `InvalidInput` for anything else."""
     labels = None if isinstance(classes, str) else np.asarray(classes, dtype=object)
     if labels is None or labels.ndim != 1 or not all(pd.api.types.is_scalar(label) for label in labels):
         raise InvalidInput(f"classes must be a list of labels, or {FROM_PRIVATE!r}, got {quote(classes)}.")
@@ -252,7 +252,7 @@ def _refuse_several(counts: Mapping[str | None, int], what: str, *, sure: bool) 
 
 
 def several_labels(rows: Mapping[str, int], what: str) -> str:
-    """The sentence that refuses cells such as `a;b` for classes. rows: how many rows have each label.
+    """Return the sentence that refuses cells such as `a;b` for classes. rows: how many rows have each label.
 
     >>> several_labels({"x": 30, "z": 20, "rare": 1}, "target 'kind'")  # doctest: +ELLIPSIS
     "The target 'kind' has cells with a semicolon, ... --classes 'x;z' (the labels of at least 10 private rows ..."
@@ -303,7 +303,7 @@ def require_different(classes: Sequence[Any]) -> None:
 
 
 def _frequent_labels(counts: Mapping[Any, int]) -> list[Any]:
-    """The labels that occur often; numbers from low to high.
+    """Return the labels that occur often; numbers from low to high.
 
     >>> _frequent_labels({"10": 30, "9": 20, "rare": 1})
     ['9', '10']
@@ -313,12 +313,12 @@ def _frequent_labels(counts: Mapping[Any, int]) -> list[Any]:
 
 
 def _value(label: Any) -> float:
-    """The value of a label that is a number."""
+    """Return the value of a label that is a number."""
     return float(str(label).replace(",", "."))
 
 
 def _unlisted(counts: Mapping[str | None, int], what: str) -> str:
-    """The sentence that refuses private labels where nobody listed the classes."""
+    """Return the sentence that refuses private labels where nobody listed the classes."""
     labels, seen = _frequent_labels(counts), list(map(str, counts))
     if alike(seen):
         frequent = f": {alike_in_words(same)}" if (same := alike(labels)) else ""
@@ -334,7 +334,7 @@ def _unlisted(counts: Mapping[str | None, int], what: str) -> str:
 
 
 def unnamed_classes(subject: str, written: str | None, from_private: str) -> str:
-    """The sentence that refuses a missing list of classes.
+    """Return the sentence that refuses a missing list of classes.
 
     It shows private labels: it is for the terminal of the trusted side alone.
 
@@ -357,7 +357,7 @@ def unnamed_classes(subject: str, written: str | None, from_private: str) -> str
 
 
 def offered_classes(counts: Mapping[Any, int]) -> str | None:
-    """The argument `classes=` with the labels that occur often, for Python; None where fewer than two do.
+    """Return the argument `classes=` with the labels that occur often, for Python; None where fewer than two do.
 
     >>> offered_classes({"no": 40, "rare": 1, "yes": 30})
     "classes=['no', 'yes']"
@@ -367,7 +367,7 @@ def offered_classes(counts: Mapping[Any, int]) -> str | None:
 
 
 def joined(labels: Sequence[Any]) -> str:
-    """Labels as one line, as `labels_in` reads it.
+    """Return labels as one line, as `labels_in` reads it.
 
     >>> joined(["no", "yes, later"])
     'no,"yes, later"'
@@ -378,7 +378,7 @@ def joined(labels: Sequence[Any]) -> str:
 
 
 def labels_in(classes: str | None) -> list[str] | None:
-    """The labels in `a,b,c`; one with a comma is written in double quotes.
+    """Return the labels in `a,b,c`; one with a comma is written in double quotes.
 
     >>> labels_in('no, "yes, later"')
     ['no', 'yes, later']

@@ -146,7 +146,7 @@ class Columns:
         return pd.DataFrame({name: typed(frame[name], self.kinds[name]) for name in self.kept}, index=frame.index)
 
     def of_kind(self, *kinds: Kind) -> tuple[str, ...]:
-        """Names of the columns of these kinds, in order."""
+        """Return the names of the columns of these kinds, in order."""
         return tuple(name for name, kind in self.kinds.items() if kind in kinds)
 
     @property
@@ -215,7 +215,7 @@ def may_name(column: pd.Series, *, share: float = 0.9) -> bool:
 
 
 def kind_of(column: pd.Series, *, text: bool = False) -> Kind:
-    """The kind of a public column alone. text: whether free text is read."""
+    """Return the kind of a public column alone. text: whether free text is read."""
     return _classify(column, text=text)[0]
 
 
@@ -249,7 +249,7 @@ def alike(words: Iterable[Any]) -> tuple[tuple[str, ...], ...]:
 
 
 def alike_in_words(groups: Iterable[Iterable[str]]) -> str:
-    """The groups of `alike` as a list.
+    """Return the groups of `alike` as a list.
 
     >>> alike_in_words([("No", "no"), ("Yes", "yes")])
     "'No', 'no'; 'Yes', 'yes'"
@@ -289,7 +289,7 @@ def _classify(column: pd.Series, *, known: Collection[Kind] | None = None, text:
 
 
 def _of_digits(given: pd.Series) -> str | None:
-    """The note of a column of dates such as 20241231; None for another column."""
+    """Return the note of a column of dates such as 20241231; None for another column."""
     numbers = pd.to_numeric(given, errors="coerce")
     if float(numbers.astype("Float64").between(FIRST_DIGITS, LAST_DIGITS).fillna(False).mean()) < _MOSTLY:
         return None
@@ -346,7 +346,7 @@ def _mostly(text: pd.Series, read: pd.Series) -> bool:
 
 
 def unit_of(labels: Iterable[Any]) -> str | None:
-    """The unit that is behind every one of several numbers; None without one.
+    """Return the unit that is behind every one of several numbers; None without one.
 
     >>> unit_of(["16.9 kg", "3 kg"]), unit_of(["16.9 kg", "3 t"]), unit_of(["16.9"])
     ('kg', None, None)
@@ -357,13 +357,13 @@ def unit_of(labels: Iterable[Any]) -> str | None:
 
 
 def _has_one_unit(text: pd.Series) -> bool:
-    """Whether cells are numbers with the same letters behind them, such as 3.7 kg."""
+    """Return whether cells are numbers with the same letters behind them, such as 3.7 kg."""
     units = pd.Series(text.unique()).str.extract(WITH_UNIT)[0]
     return units.nunique() == 1 and _mostly(text, _fit(text, WITH_UNIT))
 
 
 def _fit(text: pd.Series, pattern: str) -> pd.Series:
-    """Which cells are written so (a regular expression); each different one is looked at once."""
+    """Return which cells are written so (a regular expression); each different one is looked at once."""
     which, different = pd.factorize(text)
     return pd.Series(pd.Series(different).str.fullmatch(pattern).to_numpy(np.bool_)[which], text.index)
 
@@ -409,7 +409,7 @@ _REAL = (int, float, np.integer, np.floating, np.bool_, Decimal)
 
 
 def _numeric(cell: Any) -> str | float | None:
-    """A cell as text or a finite number, None for anything else, whatever the other cells are.
+    """Return a cell as text or a finite number, None for anything else, whatever the other cells are.
 
     >>> [_numeric(cell) for cell in ("7", True, 10**400, 2.5, pd.NaT, pd.Timestamp(0), 1j)]
     ['7', 1.0, None, 2.5, None, None, None]
@@ -471,14 +471,14 @@ def require_same_types(private: Any, public: Any) -> None:
 
 
 def _as_frame(X: Any) -> pd.DataFrame | None:
-    """A table in memory as a frame; None for anything else."""
+    """Return a table in memory as a frame; None for anything else."""
     if isinstance(X, pd.DataFrame):
         return X
     return pd.DataFrame(X, copy=False) if isinstance(X, np.ndarray) and X.ndim == 2 else None
 
 
 def is_number(column: pd.Series) -> bool:
-    """Whether the type of a column is of numbers, not of truth values."""
+    """Return whether the type of a column is of numbers, not of truth values."""
     return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
 
 

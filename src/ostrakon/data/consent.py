@@ -79,7 +79,7 @@ class Consent:
         return tuple(self.epsilons)
 
     def numbers(self, levels: Any) -> NDArray[np.int64]:
-        """The number of every record's level, (rows,). Errors: `InvalidInput` for missing and unknown levels."""
+        """Return the number of every record's level, (rows,). Errors: `InvalidInput` for missing and unknown levels."""
         return level_numbers(levels, self.levels)
 
     def require_levels(self, rows: Mapping[str | None, int]) -> None:

@@ -32,7 +32,7 @@ def dialect_of(path: Path, like: Table) -> Dialect:
 
 
 def first_cells(path: Path, delim: str) -> set[str]:
-    """The cells of the first line of a CSV with the delimiter `delim`; empty if it cannot be read."""
+    """Return the cells of the first line of a CSV with the delimiter `delim`; empty if it cannot be read."""
     try:
         return {str(name).strip() for name in pd.read_csv(path, sep=delim, nrows=0, skipinitialspace=True).columns}
     except (OSError, ValueError):

@@ -22,7 +22,7 @@ Order = Literal["day first", "month first", "either", "no"]
 
 
 def order_in(text: pd.Series) -> Order:
-    """Whether the day or the month is first, decided on all cells of a column that are such dates.
+    """Return whether the day or the month is first, decided on all cells of a column that are such dates.
 
     A number above 12 is a day, and so is one before the name of a month. "either": no number is; with points between
     the parts the day is first. "no": both are.
@@ -41,7 +41,7 @@ def order_in(text: pd.Series) -> Order:
 
 
 def as_iso(cell: Any, *, day_first: bool) -> Any:
-    """A cell as an ISO date; None for other text.
+    """Return a cell as an ISO date; None for other text.
 
     >>> as_iso("3/14/2025 1:20 PM", day_first=False), as_iso("1.2.2024", day_first=True), as_iso("2024", day_first=True)
     ('2025-03-14T13:20:00', '2024-02-01', None)
@@ -67,7 +67,7 @@ def as_iso(cell: Any, *, day_first: bool) -> Any:
 
 
 def digits_as_iso(cell: Any) -> Any:
-    """A number of eight digits, or its text, as an ISO date; None for other numbers and text.
+    """Return a number of eight digits, or its text, as an ISO date; None for other numbers and text.
 
     >>> digits_as_iso(20241231), digits_as_iso("20241231"), digits_as_iso(20241301), digits_as_iso("2024")
     ('2024-12-31', '2024-12-31', None, None)

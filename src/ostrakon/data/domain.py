@@ -57,7 +57,7 @@ class Described:
         return (len(self.edges) - 1 if self.categories is None else len(self.categories)) + 1
 
     def cell_names(self) -> tuple[str, ...]:
-        """The values of every cell, in words."""
+        """Return the values of every cell, in words."""
         if self.categories is not None:
             return (*self.categories, "(other or missing)")
         ends = [f"[{low:g}, {high:g})" for low, high in itertools.pairwise(self.edges)]
@@ -84,7 +84,7 @@ class Described:
         return typed(column, self.kind)
 
     def codes(self, column: pd.Series) -> IntArray:
-        """The cell of every value of a typed column, shape (rows,)."""
+        """Return the cell of every value of a typed column, shape (rows,)."""
         if self.categories is not None:
             index = {name: at for at, name in enumerate(self.categories)}
             return np.array([index.get(cell, len(index)) for cell in column], np.int64)
@@ -107,7 +107,7 @@ class Described:
             raise InvalidInput(f"The column {name!r} of {where} must hold {wanted}, as it is described; got {stored}.")
 
     def values(self, codes: IntArray, rng: np.random.Generator) -> Any:
-        """Values in these cells, drawn evenly from each range; NaN or None where missing."""
+        """Return values in these cells, drawn evenly from each range; NaN or None where missing."""
         if self.categories is not None:
             return np.array([*self.categories, None], dtype=object)[codes]
         low, high = (np.array([*ends, np.nan])[codes] for ends in (self.edges[:-1], self.edges[1:]))
@@ -209,19 +209,19 @@ class Domain:
         return tuple(pair for pair in near if sizes[pair[0]] * sizes[pair[1]] <= MOST_PAIR_CELLS)
 
     def cell_names(self) -> tuple[str, ...]:
-        """Names of the cells of all columns, in order, such as "age [0, 25)" and "city Ulm"."""
+        """Return the names of the cells of all columns, in order, such as "age [0, 25)" and "city Ulm"."""
         return tuple(f"{name} {cell}" for name, column in self.columns.items() for cell in column.cell_names())
 
     def kinds(self) -> Columns:
-        """How the columns are read."""
+        """Return how the columns are read."""
         return Columns({name: column.kind for name, column in self.columns.items()})
 
     def typed(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The described columns of a frame in memory, typed (see `Described.typed`)."""
+        """Return the described columns of a frame in memory, typed (see `Described.typed`)."""
         return pd.DataFrame({name: column.typed(name, frame[name]) for name, column in self.columns.items()})
 
     def codes(self, frame: pd.DataFrame) -> IntArray:
-        """The cell of every value of a typed frame, (rows, columns), in the order of `names`.
+        """Return the cell of every value of a typed frame, (rows, columns), in the order of `names`.
 
         Errors: `InvalidInput` for a frame that lacks a column.
         """
@@ -231,7 +231,7 @@ class Domain:
         return np.column_stack([column.codes(frame[name]) for name, column in self.columns.items()])
 
     def frame(self, codes: IntArray, *, seed: int) -> pd.DataFrame:
-        """Rows in these cells, typed as `Columns.apply` types them."""
+        """Return rows in these cells, typed as `Columns.apply` types them."""
         rng = np.random.default_rng(seed)
         return pd.DataFrame(
             {name: one.values(codes[:, at], rng) for at, (name, one) in enumerate(self.columns.items())}
@@ -375,7 +375,7 @@ def _edges(name: str, description: Mapping[str, Any], *, is_whole: bool) -> tupl
 
 
 def _end(name: str, value: Any) -> float:
-    """A number, or a date as days since 2000."""
+    """Return a number, or a date as days since 2000."""
     if isinstance(value, datetime.date):
         return float(days(pd.Series([str(value)])).iloc[0])
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):

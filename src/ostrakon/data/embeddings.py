@@ -16,7 +16,7 @@ _LIST = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE)\[\d*\]")
 
 
 def groups(names: Iterable[str]) -> dict[str, list[str]]:
-    """The embeddings among columns: name → its columns name.0, name.1, … in order, two or more, none missing.
+    """Return the embeddings among columns: name → its columns name.0, name.1, … in order, two or more, none missing.
 
     >>> groups(["age", "note.0", "note.1", "x.1", "x.2"])
     {'note': ['note.0', 'note.1']}
@@ -44,7 +44,7 @@ def as_columns(name: str, rows: NDArray[Any]) -> pd.DataFrame:
 
 
 def unfolded(connection: duckdb.DuckDBPyConnection, relation: str, columns: Mapping[str, str], path: Any) -> str:
-    """The SQL relation with its columns of lists of numbers as the columns name.0, name.1, …
+    """Return the SQL relation with its columns of lists of numbers as the columns name.0, name.1, …
 
     columns: DuckDB types by name. path: the file, for messages. One pass over the lists.
     Errors: `InvalidInput` for lists of different lengths, missing ones, and numbers that are missing or not finite.

@@ -23,14 +23,14 @@ class CannotWrite(InvalidInput):
 
 
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
-    """Rows as the text of a CSV file."""
+    """Return rows as the text of a CSV file."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 
 def private_folder(path: str | os.PathLike[str]) -> Path:
-    """The folder `path`, created where it is missing, open to its owner alone (mode 0700).
+    """Return the folder `path`, created where it is missing, open to its owner alone (mode 0700).
 
     An existing folder keeps its mode, because others may share it (the files in it are still private).
     Raises `CannotWrite` where it cannot be made, such as on a full or read-only disk.
@@ -99,7 +99,7 @@ def require_writable(name: str, path: str | os.PathLike[str], *, endings: tuple[
 
 
 def read_toml(name: str, path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The content of a TOML file that a user wrote, with or without a byte order mark. name: of the argument.
+    """Return the content of a TOML file that a user wrote, with or without a byte order mark. name: of the argument.
 
     Errors: `InvalidInput` for a file that cannot be read, or is not TOML.
     """
@@ -111,7 +111,7 @@ def read_toml(name: str, path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
-    """The value in a file of JSON, read so that every reader understands the same.
+    """Return the value in a file of JSON, read so that every reader understands the same.
 
     Errors: `InvalidInput` for a file that cannot be read or is not JSON, a key twice in one object, a number that is
     not finite, and deep nesting.
@@ -162,7 +162,7 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
 
 
 def cannot_write(path: str | os.PathLike[str], error: OSError) -> CannotWrite:
-    """The one sentence that tells a user why `path` could not be written."""
+    """Return the one sentence that tells a user why `path` could not be written."""
     reason = "the disk is full" if error.errno in _FULL else (error.strerror or str(error)).lower()
     return CannotWrite(
         f"{path} could not be written: {reason}; what was finished is kept, and the same command goes on from there."

@@ -10,7 +10,7 @@ from ostrakon.validation import InvalidInput
 
 
 def as_frame(X: Any, name: str = "X") -> Any:
-    """A Polars frame or an Arrow table as a pandas frame; arrays, pandas frames and lists as they are.
+    """Return a Polars frame or an Arrow table as a pandas frame; arrays, pandas frames and lists as they are.
 
     Errors: `InvalidInput` for a sparse matrix, a lazy frame, a single column without a frame, complex numbers, and a
     signalling NaN.

@@ -25,7 +25,7 @@ _WITH_DATE = r"([0-9]{4}[-./][0-9]{1,2}[-./][0-9]{1,2}|[0-9]{1,2}[-./][0-9]{1,2}
 
 
 def identity_numbers(identities: Any) -> NDArray[np.int64]:
-    """The number of every row's identity, as `assign_teachers` distinguishes them.
+    """Return the number of every row's identity, as `assign_teachers` distinguishes them.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def identity_numbers(identities: Any) -> NDArray[np.int64]:
 
 
 def row_marks(rows: Any, *, rounded: bool = False) -> NDArray[np.uint64]:
-    """One mark for every row: rows of equal content, as `assign_teachers` compares it, have equal marks.
+    """Return one mark for every row: rows of equal content, as `assign_teachers` compares it, have equal marks.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def by_row(identities: Any, sql: Callable[[str], str], *, rounded: bool = False)
 
 
 def describe_columns(connection: duckdb.DuckDBPyConnection, relation: str) -> list[tuple[str, str]]:
-    """Names and DuckDB types of the columns of a relation (a table name or a table function call)."""
+    """Return names and DuckDB types of the columns of a relation (a table name or a table function call)."""
     rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
     return [(str(name), str(kind)) for name, kind, *_ in rows]
 
@@ -177,7 +177,7 @@ def fingerprint_sql(identity: str, relation: str, *, key: bytes, once: bool) -> 
 
 
 def fingerprint_of_identities(X: Any, users: Any = None, *, key: bytes) -> str:
-    """A keyed fingerprint of rows in memory, in any order: the same for the same identities and key.
+    """Return a keyed fingerprint of rows in memory, in any order: the same for the same identities and key.
 
     X: rows, which are their own identities. users: the user of every row; then every user counts once.
     """
@@ -194,12 +194,12 @@ def fingerprint_of_identities(X: Any, users: Any = None, *, key: bytes) -> str:
 
 
 def fingerprint_from(rows: Sequence[Sequence[Any]]) -> str:
-    """The fingerprint from the one row that `fingerprint_sql` gives."""
+    """Return the fingerprint from the one row that `fingerprint_sql` gives."""
     return hashlib.sha256(" ".join(map(str, rows[0])).encode()).hexdigest()
 
 
 def quoted(name: str) -> str:
-    """A column's name as an SQL identifier."""
+    """Return a column's name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -274,7 +274,7 @@ def _frame_as_arrow(frame: pd.DataFrame) -> pa.Table:
 
 
 def image_digests(images: Any) -> list[str]:
-    """A digest of the values of every image of an array or `Pixels`, which have too many values for a table."""
+    """Return a digest of the values of every image of an array or `Pixels`, which have too many values for a table."""
     if images.dtype.kind not in "biuf":
         raise InvalidInput(
             f"identities of {images.ndim} dimensions must be numbers, got values of type {images.dtype}."

@@ -168,13 +168,13 @@ class _Form:
         return cls(height=shape[0], width=shape[1], colours=len(shape) == 3, eight_bits="F" not in kinds)
 
     def picture(self, file: Path) -> tuple[NDArray[Any], str]:
-        """The picture in this form, and a digest of it as it was."""
+        """Return the picture in this form, and a digest of it as it was."""
         with _readable(file):
             image, kind = _upright(file)
         return self._converted(image, kind)
 
     def received(self, content: bytes, most_pixels: int) -> NDArray[Any]:
-        """A PNG or JPEG picture in this form. Errors: any, for another format, a damaged file or more pixels."""
+        """Return a PNG or JPEG picture in this form. Errors: any, for another format, a damaged file or more pixels."""
         if content.startswith(_JPEG) and content.count(_SCAN) > _MOST_SCANS:
             raise ValueError(f"more than {_MOST_SCANS} scans")
         image, kind = _upright(io.BytesIO(content), formats=("PNG", "JPEG"), most_pixels=most_pixels)
@@ -200,7 +200,7 @@ class _Form:
 
 
 def _picture_shape(like: Images | None) -> tuple[int, ...] | None:
-    """The shape of one image, where it is a grey picture or one with its colours last."""
+    """Return the shape of one image, where it is a grey picture or one with its colours last."""
     shape = () if like is None else like.X.shape[1:]
     return shape if len(shape) == 2 or (len(shape) == 3 and shape[2] == 3) else None
 
@@ -329,7 +329,7 @@ def _checked(X: NDArray[Any], location: Path) -> Any:
 
 
 def _sets(labels: NDArray[Any], location: Path, names: Labels) -> NDArray[Any]:
-    """A column of 0 or 1 for each label as cells such as `a;b`, which is ";" for no label."""
+    """Return a column of 0 or 1 for each label as cells such as `a;b`, which is ";" for no label."""
     if labels.shape[1] != len(names.names) or not np.isin(labels, (0, 1)).all():
         raise InvalidInput(
             f"{location} must have 0 or 1 in a column for each of {len(names.names)} labels, got shape {labels.shape}."
@@ -339,7 +339,7 @@ def _sets(labels: NDArray[Any], location: Path, names: Labels) -> NDArray[Any]:
 
 
 def _text(labels: NDArray[Any], location: Path, coding: Quantity | Labels | None = None) -> NDArray[Any]:
-    """Labels as text, as tables have them: 7 and 7.0 are both "7"."""
+    """Return labels as text, as tables have them: 7 and 7.0 are both "7"."""
     if isinstance(coding, Quantity) and labels.dtype.kind in "fui":
         return np.array([repr(float(label)) for label in labels], dtype=object)
     if labels.dtype.kind == "f":

@@ -57,19 +57,19 @@ def _stamp(array: NDArray[Any]) -> tuple[int, ...]:
 
 
 def blocks_of(X: Any) -> Iterator[NDArray[Any]]:
-    """The rows of an array, or of `Pixels`, in blocks."""
+    """Yield the rows of an array, or of `Pixels`, in blocks."""
     several = at_once(X)
     for at in range(0, len(X), several):
         yield X[at : at + several]
 
 
 def at_once(X: Any) -> int:
-    """Number of rows of an image array, or of `Pixels`, in a block."""
+    """Return the number of rows of an image array, or of `Pixels`, in a block."""
     return max(1, min(_AT_ONCE, _BYTES // (4 * max(1, int(np.prod(X.shape[1:]))))))
 
 
 def room(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
-    """An array to be filled: in memory, or where it is large, in a file without a name."""
+    """Return an array to be filled: in memory, or where it is large, in a file without a name."""
     if int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize <= _IN_MEMORY:
         return np.empty(shape, dtype)
     with tempfile.TemporaryFile() as file:
@@ -77,7 +77,7 @@ def room(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
 
 
 def stored_arrays(path: Path, large: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """The arrays of a NumPy file by name (of an .npy: as "X"), without running any code in it.
+    """Return the arrays of a NumPy file by name (of an .npy: as "X"), without running any code in it.
 
     large: names of arrays that may be larger than memory. Raises what NumPy and the layers below it raise.
     """
@@ -94,7 +94,7 @@ def stored_arrays(path: Path, large: Sequence[str]) -> dict[str, NDArray[Any]]:
 
 
 def _unpacked(path: Path, name: str) -> NDArray[Any]:
-    """One array of an .npz: `numpy.load` has no way to take it block by block."""
+    """Return one array of an .npz: `numpy.load` has no way to take it block by block."""
     with zipfile.ZipFile(path) as packed, packed.open(f"{name}.npy") as file:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0

@@ -10,12 +10,12 @@ from ostrakon.validation import InvalidInput
 
 
 def label_columns(target: str | int, coding: Any) -> tuple[str, ...]:
-    """The columns of labels if the target names one for each; () if one column holds them all."""
+    """Return the columns of labels if the target names one for each; () if one column holds them all."""
     return coding.names if isinstance(coding, Labels) and target == ",".join(coding.names) else ()
 
 
 def joined_columns(table: Table, columns: Sequence[str], target: str) -> Table:
-    """The table with a column `target` of cells such as `a;b`, from a column for each label.
+    """Return the table with a column `target` of cells such as `a;b`, from a column for each label.
 
     Errors: `InvalidInput` for a column that is named by its position, or holds anything but yes and no.
     """
@@ -26,7 +26,7 @@ def joined_columns(table: Table, columns: Sequence[str], target: str) -> Table:
 
 
 def rows_of_labels(private: Table, target: str) -> dict[str, int]:
-    """How many rows have each label, which may have spaces around it."""
+    """Return how many rows have each label, which may have spaces around it."""
     parts = f"SELECT unnest(parts) AS part FROM ({_cells(private, target)})"
     return dict(private.fetch(f"SELECT part, count(*) FROM ({parts}) GROUP BY part"))
 
@@ -43,6 +43,6 @@ def require_listed(private: Table, target: str, labels: Labels) -> None:
 
 
 def _cells(private: Table, target: str) -> str:
-    """The query of the different labels in every cell."""
+    """Return the query of the different labels in every cell."""
     parts = f"SELECT list_distinct(string_split(label, {literal(SEPARATOR)})) AS parts"
     return f"{parts} FROM ({private.label_query(target)})"

@@ -95,7 +95,7 @@ def of_set_numbers(numbers: NDArray[np.int64], labels: int) -> NDArray[np.int64]
 
 
 def labels_named(classes: str | None) -> tuple[str, ...] | None:
-    """The names in `a;b;c`; None for what is not written so.
+    """Return the names in `a;b;c`; None for what is not written so.
 
     >>> labels_named("a; b;c"), labels_named("a,b")
     (('a', 'b', 'c'), None)
@@ -120,7 +120,7 @@ def labels_of_rows(target: str | None, classes: str | None) -> Labels | None:
 
 
 def columns_by_name(Y: Any, names: Any) -> Any:
-    """A frame with the columns in the order of `names`; anything else, and a frame without names, as it is.
+    """Return a frame with the columns in the order of `names`; anything else, and a frame without names, as it is.
 
     Errors: `InvalidInput` for columns that do not have the names.
 

@@ -20,7 +20,7 @@ Commas = Literal["decimal", "thousands", "either", "no"]
 
 
 def commas_in(text: pd.Series) -> Commas:
-    """What the commas of a column's numbers are, decided on all its cells that are such numbers.
+    """Return what the commas of a column's numbers are, decided on all its cells that are such numbers.
 
     "either": all commas have three digits behind them (1,234), and no dollar, pound or decimal point tells more. "no":
     there are none.
@@ -37,7 +37,7 @@ def commas_in(text: pd.Series) -> Commas:
 
 
 def with_point(cell: Any) -> Any:
-    """A cell of a column of decimal commas with a decimal point and no signs; None for other text.
+    """Return a cell of a column of decimal commas with a decimal point and no signs; None for other text.
 
     >>> [with_point(cell) for cell in (" 1.234,5", "0,5", "7 €", 2.5, "0.5", "unbekannt")]
     ['1234.5', '0.5', '7', 2.5, None, None]
@@ -49,7 +49,7 @@ def with_point(cell: Any) -> Any:
 
 
 def without_signs(cell: Any) -> Any:
-    """A cell of a column of amounts without its signs and commas; None for other text.
+    """Return a cell of a column of amounts without its signs and commas; None for other text.
 
     >>> [without_signs(cell) for cell in ("$1,234.50", "-£7", "12.5%", 2.5, "12,34", "unknown")]
     ['1234.50', '-7', '12.5', 2.5, None, None]

@@ -48,7 +48,7 @@ class ObjectPath:
         return ObjectPath(self.uri.rpartition("/")[0], self.options)
 
     def read_bytes(self) -> bytes:
-        """The content. Raises `OSError`; `FileNotFoundError` where there is none."""
+        """Return the content. Raises `OSError`; `FileNotFoundError` where there is none."""
         return talk(self.uri, lambda: client().cat_file(self.uri))
 
     def below(self, suffix: str) -> list[str]:
@@ -110,7 +110,7 @@ AnyPath = str | os.PathLike[str] | ObjectPath
 
 
 def object_path(uri: str, options: str | os.PathLike[str] | None = None) -> ObjectPath:
-    """The folder at `uri`, s3://BUCKET/FOLDER. options: TOML file with the options of every put.
+    """Return the folder at `uri`, s3://BUCKET/FOLDER. options: TOML file with the options of every put.
 
     The file may have ACL ("private" or "bucket-owner-full-control"), ServerSideEncryption, SSEKMSKeyId and
     BucketKeyEnabled, as S3 defines them. Nothing is sent yet.
@@ -131,7 +131,7 @@ def object_path(uri: str, options: str | os.PathLike[str] | None = None) -> Obje
 
 
 def is_uri(path: AnyPath) -> bool:
-    """Whether a path is an address somewhere else, such as s3://BUCKET/KEY.
+    """Return whether a path is an address somewhere else, such as s3://BUCKET/KEY.
 
     >>> is_uri("s3://hospital/patients"), is_uri("/data/patients.csv")
     (True, False)
@@ -140,7 +140,7 @@ def is_uri(path: AnyPath) -> bool:
 
 
 def stored_path(name: str, uri: str) -> ObjectPath:
-    """The path s3://BUCKET/KEY of an object or folder; nothing is sent yet. name: its role, for messages.
+    """Return the path s3://BUCKET/KEY of an object or folder; nothing is sent yet. name: its role, for messages.
 
     Errors: `InvalidInput` for another scheme, a bucket without a key, credentials in the address, a missing client.
     """
@@ -156,12 +156,12 @@ def stored_path(name: str, uri: str) -> ObjectPath:
 
 
 def as_file(path: AnyPath) -> Path | ObjectPath:
-    """A local path, or one in object storage, to read from."""
+    """Return a local path, or one in object storage, to read from."""
     return path if isinstance(path, ObjectPath) else Path(path)
 
 
 def client() -> Any:
-    """The S3 client of fsspec.
+    """Return the S3 client of fsspec.
 
     Errors: `InvalidInput` if it is missing (the extra `s3`), or configured to let others read what it puts.
     """
@@ -186,7 +186,7 @@ def _knows_conditions() -> bool:
 
 
 def endpoint() -> str:
-    """The endpoint of the client, without credentials: https://HOST[:PORT]. Raises `OSError`."""
+    """Return the endpoint of the client, without credentials: https://HOST[:PORT]. Raises `OSError`."""
     url = urlsplit(str(talk("s3://", lambda: client().s3.meta.endpoint_url)))
     return f"{url.scheme}://{url.hostname}{'' if url.port is None else f':{url.port}'}"
 

@@ -19,7 +19,7 @@ _SIGNS = r"[$€£¥%\s]"
 
 
 def outside_table(private: Table, columns: Columns, public: pd.DataFrame) -> dict[str, float]:
-    """The share of the private values of each column of numbers or dates that is beyond the public range.
+    """Return the share of the private values of each column of numbers or dates that is beyond the public range.
 
     Parameters
     ----------

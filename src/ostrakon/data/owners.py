@@ -44,7 +44,7 @@ def likely_owners(public: pd.DataFrame, outside: Mapping[str, float], different:
 
 
 def owners_in_words(names: Iterable[str], *, kept: Iterable[str]) -> list[str]:
-    """One sentence for each, for the command line. kept: columns that are learned from."""
+    """Return one sentence for each, for the command line. kept: columns that are learned from."""
     return [
         f"{name!r} looks like an identifier with several rows each, and only single rows are protected: "
         f"--by {shlex.quote(name)} protects all rows of each"
@@ -54,7 +54,7 @@ def owners_in_words(names: Iterable[str], *, kept: Iterable[str]) -> list[str]:
 
 
 def _is_named_like_one(name: str) -> bool:
-    """Whether the last word of a name is one of `_WORDS`, a number after it aside.
+    """Return whether the last word of a name is one of `_WORDS`, a number after it aside.
 
     >>> [_is_named_like_one(name) for name in ("Patient Id", "customerNumber", "user_income", "name")]
     [True, True, False, True]

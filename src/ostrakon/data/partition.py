@@ -20,7 +20,7 @@ KEY_BYTES = 32
 
 
 def new_key() -> bytes:
-    """A new secret key of a partition. Keep it in private/: it reveals the teacher of every record.
+    """Return a new secret key of a partition. Keep it in private/: it reveals the teacher of every record.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def new_key() -> bytes:
 
 
 def key_from_seed(seed: int) -> bytes:
-    """The key of a repeatable run: the same seed splits the same data in the same way.
+    """Return the key of a repeatable run: the same seed splits the same data in the same way.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def key_from_seed(seed: int) -> bytes:
 
 
 def assign_teachers(identities: Any, n_teachers: int, *, key: bytes) -> NDArray[np.int64]:
-    """The teacher of every row, which depends on the row's own identity alone.
+    """Return the teacher of every row, which depends on the row's own identity alone.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def assign_teachers(identities: Any, n_teachers: int, *, key: bytes) -> NDArray[
 
 
 def random_partition(n: int, n_teachers: int, *, seed: int) -> NDArray[np.int64]:
-    """A random split of a fixed array of `n` rows into shards whose sizes differ by one row at most.
+    """Return a random split of a fixed array of `n` rows into shards whose sizes differ by one row at most.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ class Quantity:
         return np.rint(shares * STEPS).astype(np.int64)
 
     def numbers(self, values: Any) -> NDArray[np.float64]:
-        """Values, numbers or their text, as finite doubles, (rows,). Errors: as of `steps`."""
+        """Return values, numbers or their text, as finite doubles, (rows,). Errors: as of `steps`."""
         cells = pd.Series(values, dtype=object) if not isinstance(values, np.ndarray) else values
         if isinstance(cells, pd.Series) or cells.dtype.kind not in "iuf":
             cells = pd.Series(cells, dtype=object)
@@ -114,7 +114,7 @@ class Quantity:
 
 
 def rounded(number: Any, *, digits: int = 4) -> str:
-    """A number in a few digits and without an exponent.
+    """Return a number in a few digits and without an exponent.
 
     >>> rounded(11_523.6), rounded(0.5), rounded(10_672, digits=3)
     ('11,520', '0.5', '10,700')

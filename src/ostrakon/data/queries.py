@@ -37,7 +37,7 @@ def _new_database(**settings: Any) -> duckdb.DuckDBPyConnection:
 
 @functools.cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """The database in memory of this process: to open one takes longer than most queries."""
+    """Return the database in memory of this process: to open one takes longer than most queries."""
     database = _new_database()
     # A setting would be one of all connections, also of those that other threads have.
     database.execute("SET lock_configuration = true")
@@ -50,7 +50,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def connect() -> duckdb.DuckDBPyConnection:
-    """A connection that sees nothing of others, and writes nothing to disk.
+    """Return a connection that sees nothing of others, and writes nothing to disk.
 
     Its data are private, and by default DuckDB would write them to the current folder.
     """
@@ -59,7 +59,7 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 @contextlib.contextmanager
 def asking(path: Path | ObjectPath, *, note: str = "", **settings: Any) -> Generator[duckdb.DuckDBPyConnection]:
-    """A connection for queries on a file: errors of DuckDB and of object storage become one sentence.
+    """Yield a connection for queries on a file: errors of DuckDB and of object storage become one sentence.
 
     settings: of DuckDB, for a database of its own; without any it is as of `connect`.
     """
@@ -78,7 +78,7 @@ def asking(path: Path | ObjectPath, *, note: str = "", **settings: Any) -> Gener
 
 
 def unreadable(path: Path | ObjectPath, error: Exception, *, note: str = "") -> InvalidInput:
-    """One sentence for an error of DuckDB; the line that caused it is private and left out."""
+    """Return one sentence for an error of DuckDB; the line that caused it is private and left out."""
     first = str(error).splitlines()[0].strip().rstrip(".")
     if "Invalid unicode" in str(error):
         reason = "it is not UTF-8 text, as which it must be saved"

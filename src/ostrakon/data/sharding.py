@@ -177,7 +177,7 @@ class ShardFolder:
         return ShardPart(files=files, number=self.number, teachers=teachers)
 
     def read(self, index: int) -> pd.DataFrame:
-        """The rows of one teacher; see `ShardPart.read`."""
+        """Return the rows of one teacher; see `ShardPart.read`."""
         return self.part(range(index, index + 1)).read()[0]
 
 
@@ -186,7 +186,7 @@ def _file_name(piece: int) -> str:
 
 
 def _stored_name(name: str, checksum: str) -> str:
-    """A name with the checksum: every split of a table has another order of rows, and so other bytes."""
+    """Return a name with the checksum: every split of a table has another order of rows, and so other bytes."""
     return f"{checksum[:16]}-{name}"
 
 
@@ -361,7 +361,7 @@ def _join(folder: Path, file: Path) -> None:
 
 
 def _free_names(table: Table, *wanted: str) -> list[str]:
-    """Names for added columns that the table does not use itself."""
+    """Return names for added columns that the table does not use itself."""
     taken, free = {column.lower() for column in table.columns}, list[str]()
     for name in wanted:
         while name in taken:

@@ -181,7 +181,7 @@ def _require_one_schema(path: Path | ObjectPath, parts: Sequence[str]) -> None:
 
 
 def _open_typed(path: Path | ObjectPath, kind: str, relation: str) -> Table:
-    """A table in a format with named, typed columns; a column of lists of numbers is an embedding."""
+    """Return a table in a format with named, typed columns; a column of lists of numbers is an embedding."""
     with asking(path) as connection:
         relation = unfolded(connection, relation, dict(describe_columns(connection, relation)), path)
         columns = [

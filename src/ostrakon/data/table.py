@@ -89,7 +89,7 @@ class Table:
         return list(zip(self.columns, self.types, strict=True))
 
     def column(self, which: str | int, *, what: str = "column") -> str:
-        """The name of a column that is given by name or by position (-1 is the last).
+        """Return the name of a column that is given by name or by position (-1 is the last).
 
         Raises `InvalidInput` that lists the columns if there is no such column.
         """
@@ -120,7 +120,7 @@ class Table:
         return identity_sql([(str(name), str(kind)) for name, kind, *_ in described], rounded=rounded)
 
     def read(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """The table, or some of its columns, in memory."""
+        """Return the table, or some of its columns, in memory."""
         return self.frame(self.select(columns))
 
     def some(self, columns: Sequence[str]) -> pd.DataFrame:
@@ -129,7 +129,7 @@ class Table:
         return self.frame(f"SELECT * FROM ({self.select(columns)}) {chosen}")
 
     def rows(self) -> int:
-        """Number of rows, without reading them into memory."""
+        """Return the number of rows, without reading them into memory."""
         return int(self.fetch(f"SELECT count(*) FROM {self.relation}")[0][0])
 
     def require_one_line(self, columns: Sequence[str]) -> None:
@@ -153,25 +153,25 @@ class Table:
             )
 
     def different(self, column: str) -> int:
-        """Number of different values of `column`, as `assign_teachers` distinguishes them, in bounded memory."""
+        """Return the number of different values of `column`, as `assign_teachers` compares them, in bounded memory."""
         marks = f"(SELECT hash({self.identity([column])}) AS mark FROM ({self.select([column])}))"
         parts = self.rows() // _COUNTED_AT_ONCE + 1
         counts = (f"SELECT count(DISTINCT mark) FROM {marks} WHERE mark % {parts} = {part}" for part in range(parts))
         return sum(int(self.fetch(count)[0][0]) for count in counts)
 
     def fingerprint(self, *, by: str | None, key: bytes) -> str:
-        """A keyed fingerprint of the rows, or of the users in the column `by`, in bounded memory."""
+        """Return a keyed fingerprint of the rows, or of the users in the column `by`, in bounded memory."""
         columns = [name for name in self.columns if name != self.joined] if by is None else [by]
         query = fingerprint_sql(self.identity(columns), f"({self.select(columns)})", key=key, once=by is not None)
         return fingerprint_from(self.fetch(query))
 
     def marks(self, columns: Sequence[str]) -> NDArray[np.uint64]:
-        """One mark for every row, shape (rows,), as of `row_marks`, of `columns`: the same in any table."""
+        """Return one mark for every row, shape (rows,), as of `row_marks`, of `columns`: the same in any table."""
         query = f"SELECT hash({self.identity(columns, rounded=True)}) AS mark FROM ({self.select(columns)})"
         return self._run(query, lambda answer: np.asarray(answer.fetchnumpy()["mark"], np.uint64))
 
     def counted(self, columns: Sequence[str]) -> CountedRows:
-        """The rows by their marks, without reading them into memory."""
+        """Return the rows by their marks, without reading them into memory."""
         own = f"SELECT hash({self.identity(columns, rounded=True)}) AS mark FROM ({self.select(columns)})"
         rows = self.rows()
 
@@ -194,12 +194,12 @@ class Table:
         return CountedRows(rows=rows, among=among, twice=twice)
 
     def about_different_labels(self, column: str) -> int:
-        """The approximate number of different labels of `column`, at most its rows, in little memory."""
+        """Return the approximate number of different labels of `column`, at most its rows, in little memory."""
         number = "least(approx_count_distinct(label), count(*))"
         return int(self.fetch(f"SELECT {number} FROM ({self.label_query(column)})")[0][0])
 
     def label_counts(self, column: str) -> dict[str | None, int]:
-        """The number of rows of each label of `column` (None: missing). As private as the table."""
+        """Return the number of rows of each label of `column` (None: missing). As private as the table."""
         return dict(
             self.fetch(f"SELECT label, count(*) FROM ({self.label_query(column)}) GROUP BY label ORDER BY label")
         )
@@ -250,13 +250,13 @@ class Table:
         )
 
     def share_outside(self, column: str, low: float, high: float) -> float:
-        """The share of the numbers of `column` below `low` or above `high`. As private as the table."""
+        """Return the share of the numbers of `column` below `low` or above `high`. As private as the table."""
         number = "try_cast(label AS DOUBLE)"
         query = f"SELECT avg(({number} < {low!r} OR {number} > {high!r})::INT) FROM ({self.label_query(column)})"
         return float(self.fetch(query)[0][0] or 0.0)
 
     def labels(self, column: str) -> pd.Series:
-        """The labels of `column` as text (7 and 7.0 are both "7"), shape (rows,); missing ones are None."""
+        """Return the labels of `column` as text (7 and 7.0 are both "7"), shape (rows,); missing ones are None."""
         labels = self.frame(self.label_query(column))["label"].astype(object)
         return labels.where(labels.notna(), None)
 
@@ -266,11 +266,11 @@ class Table:
         return f"SELECT {label} AS label FROM ({self.select([column])})"
 
     def frame(self, sql: str) -> pd.DataFrame:
-        """The answer of an SQL query as a frame. Errors: `InvalidInput` in one sentence."""
+        """Return the answer of an SQL query as a frame. Errors: `InvalidInput` in one sentence."""
         return self._run(sql, lambda answer: answer.df())
 
     def fetch(self, sql: str) -> list[Any]:
-        """The rows of the answer as tuples. Errors: as of `frame`."""
+        """Return the rows of the answer as tuples. Errors: as of `frame`."""
         return self._run(sql, lambda answer: answer.fetchall())
 
     def _run(self, sql: str, take: Callable[[duckdb.DuckDBPyConnection], Any]) -> Any:
@@ -347,7 +347,7 @@ def literal(text: str) -> str:
 
 
 def file_literal(path: str) -> str:
-    """The name of one file as an SQL literal, with its signs *, ? and [ escaped.
+    """Return the name of one file as an SQL literal, with its signs *, ? and [ escaped.
 
     Else they would match other files, too, whose rows would be read a second time.
     """
@@ -355,7 +355,7 @@ def file_literal(path: str) -> str:
 
 
 def same_content(first: Table, second: Table, columns: Sequence[str]) -> bool:
-    """Whether two tables are one file, or have the same rows of `columns`, in any order and format."""
+    """Return whether two tables are one file, or have the same rows of `columns`, in any order and format."""
     if isinstance(first.path, ObjectPath) or isinstance(second.path, ObjectPath):
         if first.path == second.path:
             return True
@@ -365,5 +365,5 @@ def same_content(first: Table, second: Table, columns: Sequence[str]) -> bool:
 
 
 def _rows_at_once(table: Table, columns: Sequence[str]) -> Any:
-    """The sum of the digests of all rows, which does not depend on their order."""
+    """Return the sum of the digests of all rows, which does not depend on their order."""
     return table.fetch(f"SELECT sum(hash({table.identity(columns)})::HUGEINT) FROM ({table.select(columns)})")[0][0]

@@ -15,7 +15,7 @@ _HIDDEN = re.compile(r"\.[^.]")
 
 
 def parts_of(path: Path | ObjectPath) -> list[str]:
-    """The files of a table: itself, or all Parquet files of a folder that are not hidden, in order.
+    """Return the files of a table: itself, or all Parquet files of a folder that are not hidden, in order.
 
     Errors: `InvalidInput` for a folder without any, and for two names of one file, whose rows would count twice.
     """
@@ -45,7 +45,7 @@ def _parquet_files(folder: Path) -> list[Path]:
 
 
 def file_stamps(path: Path | ObjectPath) -> tuple[tuple[str, ...], ...]:
-    """Name, size, time and inode (or ETag) of every file, which show that a table was written again."""
+    """Return name, size, time and inode (or ETag) of every file, which show that a table was written again."""
     if isinstance(path, ObjectPath):
         try:
             return path.stamps()

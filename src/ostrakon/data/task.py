@@ -71,7 +71,7 @@ class TableTask:
     consent: Consent | None = None
 
     def understood(self, *, public_rows: int) -> Understood:
-        """How the data were read, in words."""
+        """Return how the data were read, in words."""
         return understood_table(
             self.columns,
             target=self.target,
@@ -95,7 +95,7 @@ class TableTask:
         return "record" if self.by is None else "user"
 
     def units(self) -> int:
-        """Number of private records, or of users where they are the unit; counted in bounded memory."""
+        """Return the number of private records, or of users where they are the unit; counted in bounded memory."""
         return self.private.rows() if self.by is None else self.private.different(self.by)
 
     def partition(
@@ -120,7 +120,7 @@ class TableTask:
         return partition_table(self.private, folder, n_teachers, **how)
 
     def public_rows(self) -> pd.DataFrame:
-        """Features of the public table, typed."""
+        """Return features of the public table, typed."""
         if self.public is None:
             raise InvalidInput("No public table was given.")
         return self.columns.apply(self.public.read(self.features))
@@ -255,7 +255,7 @@ def _with_levels(
 
 
 def _user_column(table: Table, by: str | int | None, target: Sequence[str]) -> str | None:
-    """The name of the column of users. Errors: `InvalidInput` for one of `target`, and for missing users."""
+    """Return the name of the column of users. Errors: `InvalidInput` for one of `target`, and for missing users."""
     name = None if by is None else table.column(by, what="column of users")
     if name in target:
         raise InvalidInput(f"by must be another column than the target, got {name!r} for both.")
@@ -272,7 +272,7 @@ def _open_both(
     by: str | int | None,
     parts: Sequence[str],
 ) -> tuple[Table, Table]:
-    """The private and the public table; without a public one, the private table without its labels twice."""
+    """Return the private and the public table; without a public one, the private table without its labels twice."""
     if public is None:
         hidden = shown = open_labels_only(private, names=names)
     else:
@@ -396,7 +396,7 @@ def dropped_columns(drop: Sequence[str], *tables: Table, kept: Sequence[str | No
 
 
 def _named_like(table: Table, private: Table, target: str) -> Table:
-    """The table; where it and the private one have no header, opened with the private one's names."""
+    """Return the table; where it and the private one have no header, opened with the private one's names."""
     known = {name.lower() for name in private.columns}
     # In a table of text alone, the first row looks like a header; unknown names are data.
     bare = not table.header or (not private.header and not known & {name.lower() for name in table.columns})

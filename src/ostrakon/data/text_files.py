@@ -42,7 +42,7 @@ def holds_texts(path: str | os.PathLike[str]) -> bool:
 
 
 def is_lines(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a .txt file, which may be one text a line, or a table."""
+    """Return whether a path is a .txt file, which may be one text a line, or a table."""
     file = Path(path)
     return file.suffix.lower() == _LINES and file.is_file()
 
@@ -170,7 +170,7 @@ def _bytes(file: Path, *, most: int = -1) -> bytes:
 
 
 def _beginning(content: bytes, file: Path) -> str:
-    """The text in the first `LONGEST` bytes, without a last character that is incomplete."""
+    """Return the text in the first `LONGEST` bytes, without a last character that is incomplete."""
     return _decoded(content[:LONGEST], file, final=len(content) <= LONGEST)
 
 

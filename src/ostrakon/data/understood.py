@@ -42,7 +42,7 @@ def understood_table(
     protects: Protects = "records",
     coding: Quantity | Labels | None = None,
 ) -> Understood:
-    """How tables were read. only_public: columns that the private table lacks. coding: as of `TableTask`."""
+    """Return how tables were read. only_public: columns that the private table lacks. coding: as of `TableTask`."""
     facts = kinds_in_words(columns)
     partly = {name: note for name, note in columns.notes.items() if name in columns.kept}
     for what, as_text in (("Read as missing", False), ("Read as text", True)):
@@ -69,7 +69,7 @@ def understood_table(
 
 
 def kinds_in_words(columns: Columns) -> dict[str, str]:
-    """The names of the columns of each kind."""
+    """Return the names of the columns of each kind."""
     embeddings = groups(columns.of_kind("number"))
     parts = {part for names in embeddings.values() for part in names}
     kinds = {
@@ -89,7 +89,7 @@ def understood_images(
     coding: Quantity | Labels | None,
     notes: tuple[str, ...],
 ) -> Understood:
-    """How images or texts were read. form: one of them in words. coding: as of `TableTask`."""
+    """Return how images or texts were read. form: one of them in words. coding: as of `TableTask`."""
     facts = {"Rows": form, "Target": _in_words(classes, classes_from, coding)}
     return Understood(facts=facts | _pool(public_rows, protects), notes=notes)
 
@@ -138,7 +138,7 @@ def _warnings(columns: Columns, target: str, classes: Sequence[str], only_public
 
 
 def listed(names: Iterable[str], *, between: str = ", ") -> str:
-    """The first names, and the number of further names.
+    """Return the first names, and the number of further names.
 
     >>> listed(["a", "b"])
     'a, b'

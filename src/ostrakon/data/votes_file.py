@@ -114,7 +114,7 @@ def class_names(path: str | os.PathLike[str], votes: Votes) -> tuple[str, ...]:
 def _tell(
     file: Path, array: NDArray[Any], *, teachers: int | None, classes: int | None, abstentions: bool
 ) -> Literal["counts", "predictions"]:
-    """The only kind that the numbers can be, or an error."""
+    """Return the only kind that the numbers can be, or an error."""
     columns = array.shape[1]
     known = array[~np.isnan(array)] if array.dtype.kind == "f" else array
     odd = known[known != np.round(known)]

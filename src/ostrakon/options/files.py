@@ -22,7 +22,7 @@ def _location(name: str, value: str) -> str:
 
 
 def _as_text(value: Any) -> Any:
-    """A column that is given by its number."""
+    """Return a column that is given by its number."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -41,7 +41,7 @@ def _consent(name: str, value: str) -> str:
 
 
 def _ends(value: Any) -> Any:
-    """A range that is given as a list of two numbers."""
+    """Return a range that is given as a list of two numbers."""
     return ",".join(map(str, value)) if isinstance(value, list) else value
 
 
@@ -166,7 +166,7 @@ class Files(Settings):
             )
 
     def for_task(self) -> dict[str, Any]:
-        """The arguments of `ostrakon.run.inputs.files.task_from_files`."""
+        """Return the arguments of `ostrakon.run.inputs.files.task_from_files`."""
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "publish_accuracy"}
         if not self.allow_shared_rows:
             del given["allow_shared_rows"]

@@ -50,12 +50,12 @@ class Settings:
 
     @classmethod
     def options(cls) -> dict[str, Option]:
-        """The options by name, in the order of the fields."""
+        """Return the options by name, in the order of the fields."""
         return marked_fields(cls, Option)
 
     @classmethod
     def required(cls) -> tuple[str, ...]:
-        """Names of the options without a default."""
+        """Return the names of the options without a default."""
         own = cls.options()
         fields = dataclasses.fields(cast(Any, cls))
         return tuple(field.name for field in fields if field.name in own and field.default is dataclasses.MISSING)
@@ -72,13 +72,13 @@ class Settings:
         return cls(**{name: values[name] for name in cls.options() if name in values})
 
     def as_toml(self) -> dict[str, Any]:
-        """The options as run.toml stores them: plain values by name, without None."""
+        """Return the options as run.toml stores them: plain values by name, without None."""
         named = {name: getattr(self, name) for name, one in self.options().items() if one.asked}
         return {name: plain(value) for name, value in named.items() if value is not None}
 
     @classmethod
     def from_toml(cls, content: Mapping[str, Any], source: Any) -> dict[str, Any]:
-        """The options in `content` (a table of the TOML file `source`) as plain values by name.
+        """Return the options in `content` (a table of the TOML file `source`) as plain values by name.
 
         A flag is true or false, not a word for it. Errors: `InvalidInput` for a value of another type.
         """
@@ -97,7 +97,7 @@ def plain(value: Any) -> Any:
 
 
 def plain_types(kind: type) -> dict[str, type]:
-    """The types of a dataclass's fields in plain text: bool, int or float as annotated, else str."""
+    """Return the types of a dataclass's fields in plain text: bool, int or float as annotated, else str."""
     hints = typing.get_type_hints(kind)
     return {name: _plain(hint) for name, hint in hints.items()}
 
@@ -116,7 +116,7 @@ def _plain(hint: Any) -> type:
 
 
 def sentence(name: str, value: Any) -> str:
-    """A text of the operator as one line: line breaks become spaces. Refuses control characters."""
+    """Return a text of the operator as one line: line breaks become spaces. Refuses control characters."""
     if not isinstance(value, str) or not value.strip() or len(value) > LONGEST:
         raise InvalidInput(f"{name} must be text of 1 to {LONGEST} characters, got {quote(value)}.")
     line = " ".join(value.split())

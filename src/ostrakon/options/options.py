@@ -26,7 +26,7 @@ _privacy, _budget, _learning = (partial(Option, panel=panel) for panel in ("Priv
 
 
 def is_auto(choice: Any) -> bool:
-    """Whether ostrakon chooses."""
+    """Return whether ostrakon chooses."""
     return isinstance(choice, str) and choice == AUTO
 
 

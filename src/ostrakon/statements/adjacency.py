@@ -7,7 +7,7 @@ SAME_SIZE = " Both lead to the same default settings, which depend on the approx
 
 
 def adjacency(*, by: str | None = None, fixed: bool = False) -> str:
-    """The sentence of a privacy statement that defines neighbouring data sets.
+    """Return the sentence of a privacy statement that defines neighbouring data sets.
 
     by: the column of user numbers, where rows were partitioned by user. fixed: whether the number of rows (or users) is
     public, as it is after a `random_partition` or if every record is a teacher.
@@ -28,7 +28,7 @@ def adjacency(*, by: str | None = None, fixed: bool = False) -> str:
 
 
 def label_adjacency(*, by: str | None = None) -> str:
-    """The sentence if only labels are protected. by: the column of users, where all labels of one may differ."""
+    """Return the sentence if only labels are protected. by: the column of users, where all labels of one may differ."""
     only = "This is label differential privacy: it protects labels only; features and who is in the data are public."
     if by is not None:
         return (
@@ -42,7 +42,7 @@ def label_adjacency(*, by: str | None = None) -> str:
 
 
 def other_adjacency(*, by: str | None = None, fixed: bool = False) -> str:
-    """The sentence about the other definition of neighbours, for which the same release has another epsilon.
+    """Return the sentence about the other definition of neighbours, for which the same release has another epsilon.
 
     Where the number of rows (or users) is public, one of them does not vote; else one is replaced, so that two teachers
     change.
@@ -59,7 +59,7 @@ def other_adjacency(*, by: str | None = None, fixed: bool = False) -> str:
 
 
 def sentences_of(relation: Relation, *, by: str | None = None) -> tuple[str, ...]:
-    """The sentences with which a statement may define the neighbours of this relation."""
+    """Return the sentences with which a statement may define the neighbours of this relation."""
     known = {
         "replace": (adjacency(by=by, fixed=True),),
         "take-out": (other_adjacency(by=by, fixed=True),),

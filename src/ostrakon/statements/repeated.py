@@ -64,7 +64,7 @@ WITHDRAWN = frozenset(
 
 
 def without_claim(statement: Statement, reason: str) -> Statement:
-    """The statement without its guarantee; `reason` says why, unless it already claims nothing."""
+    """Return the statement without its guarantee; `reason` says why, unless it already claims nothing."""
     if statement.guarantee is None:
         return statement
     return dataclasses.replace(
@@ -79,7 +79,7 @@ def without_claim(statement: Statement, reason: str) -> Statement:
 
 
 def with_earlier_fits(statement: Statement, earlier: Sequence[Statement]) -> Statement:
-    """The statement of a fit, with the cost of all earlier fits added.
+    """Return the statement of a fit, with the cost of all earlier fits added.
 
     Parameters
     ----------
@@ -146,21 +146,21 @@ def _level_added(own: LevelClaim, earlier: Sequence[Statement]) -> LevelClaim:
 
 
 def _sum(numbers: Sequence[float]) -> float:
-    """The sum, never below the exact one."""
+    """Return the sum, never below the exact one."""
     total = math.fsum(numbers)
     exact = math.isfinite(total) and Fraction(total) >= sum(map(Fraction, numbers))
     return total if exact else math.nextafter(total, math.inf)
 
 
 def _without_warning(statement: Statement) -> tuple[str, ...]:
-    """The remarks without the one on a weak epsilon, which concerned this fit alone."""
+    """Return the remarks without the one on a weak epsilon, which concerned this fit alone."""
     own = statement.guarantee
     weak = None if own is None else weak_remark(own.epsilon, protects=statement.protects)
     return tuple(remark for remark in statement.remarks if remark != weak)
 
 
 def _added(fits: Sequence[tuple[Adjacent, ...]], epsilon: float, delta: float) -> tuple[Adjacent, ...]:
-    """Every definition of neighbours that all fits were priced for, the first with (epsilon, delta)."""
+    """Return every definition of neighbours that all fits were priced for, the first with (epsilon, delta)."""
     if not all(fits):
         return ()
     first, *others = fits[-1]

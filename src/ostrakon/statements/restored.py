@@ -32,13 +32,13 @@ class RestoredStatement(Statement):
     content: Mapping[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
-        """The content of `statement.json`."""
+        """Return the content of `statement.json`."""
         kept = {name: self.content[name] for name in self.content if name not in _OF_THE_STUDENT}
         return {**super().as_dict(), **kept}
 
 
 def statement_from(content: Mapping[str, Any]) -> RestoredStatement:
-    """The statement with this content: one whose `as_dict` gives it again, number by number.
+    """Return the statement with this content: one whose `as_dict` gives it again, number by number.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def statement_from(content: Mapping[str, Any]) -> RestoredStatement:
 
 
 def _estimate(content: Mapping[str, Any]) -> Agreement | Recall:
-    """The estimate with that content. Errors: KeyError for a kind that has none."""
+    """Return the estimate with that content. Errors: KeyError for a kind that has none."""
     kind = {one.kind: one for one in (Agreement, Recall)}[content["kind"]]
     known = {field.name for field in fields(kind)}
     return kind(**{key: content[key] for key in content if key in known})

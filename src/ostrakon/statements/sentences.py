@@ -12,7 +12,7 @@ DROPPED_OUT = " dropped out: nothing of "
 
 
 def claim(content: dict[str, Any]) -> str:
-    """The claim in one sentence."""
+    """Return the claim in one sentence."""
     guarantee = content["guarantee"]
     if guarantee is None:
         return content["not_private"]
@@ -32,12 +32,12 @@ def claim(content: dict[str, Any]) -> str:
 
 
 def of_records(content: dict[str, Any]) -> bool:
-    """Whether the unit of privacy is one record (or its label), not all rows of a user."""
+    """Return whether the unit of privacy is one record (or its label), not all rows of a user."""
     return content["unit_of_privacy"] in ("record", LABELS_OF["record"])
 
 
 def changed_in_words(relation: Relation, unit: Unit) -> str:
-    """What differs between two data sets that are neighbours."""
+    """Return what differs between two data sets that are neighbours."""
     return {
         "add-remove": f"one {unit} more or less",
         "replace": f"one {unit} replaced by another one",
@@ -88,13 +88,13 @@ def rounds_in_words(content: dict[str, Any]) -> str:
 
 
 def tuned_in_words(content: dict[str, Any]) -> str:
-    """The sources of the settings."""
+    """Return the sources of the settings."""
     tuned = "; ".join(f"{name}: {source}" for name, source in content["tuned"].items())
     return f"{tuned}. Nothing was tuned on the private votes"
 
 
 def consent_in_words(content: dict[str, Any]) -> str:
-    """The guarantee of each level of consent, one sentence a level, and between which neighbours it holds."""
+    """Return the guarantee of each level of consent, one sentence a level, and between which neighbours it holds."""
     stated = content["consent"]
     of = "" if stated["column"] is None else f" of {stated['column']!r}"
     levels = [

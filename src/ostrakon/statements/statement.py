@@ -302,7 +302,7 @@ class Statement:
         }
 
     def to_html(self) -> str:
-        """The claim as an HTML table for notebooks."""
+        """Return the claim as an HTML table for notebooks."""
         claim, guarantee = self.guarantee, "none"
         if claim is not None:
             guarantee = f"epsilon {round_up(claim.epsilon):g}, delta {delta_in_words(claim.delta)}"
@@ -324,7 +324,7 @@ class Statement:
     _repr_html_ = to_html
 
     def as_dict(self) -> dict[str, Any]:
-        """The content of `statement.json`: plain values, keys documented in the guide."""
+        """Return the content of `statement.json`: plain values, keys documented in the guide."""
         guarantee = None
         if self.guarantee is not None:
             guarantee = {"kind": self.guarantee.kind, **asdict(self.guarantee)}
@@ -424,7 +424,7 @@ def require_no_pool(protect: str, public: Any) -> None:
 
 
 def weak_remark(epsilon: float, *, protects: Protects = "records") -> str | None:
-    """The warning for an epsilon above 10; None for others. protects: as in `Statement`.
+    """Return the warning for an epsilon above 10; None for others. protects: as in `Statement`.
 
     >>> weak_remark(2.0) is None
     True
@@ -444,7 +444,7 @@ _GRID = 10_000
 
 
 def round_up(epsilon: float) -> float:
-    """The number rounded up to four public decimals: an epsilon, or an attacker's odds.
+    """Return the number rounded up to four public decimals: an epsilon, or an attacker's odds.
 
     >>> round_up(1.23456), round_up(1.2346), round_up(0.0003)
     (1.2346, 1.2346, 0.0003)
@@ -457,7 +457,7 @@ def round_up(epsilon: float) -> float:
 
 
 def delta_in_words(delta: float) -> str:
-    """A delta in at most six digits, rounded up.
+    """Return a delta in at most six digits, rounded up.
 
     >>> delta_in_words(1e-05), delta_in_words(3.0000000000000004e-05)
     ('1e-05', '3.00001e-05')
@@ -466,7 +466,7 @@ def delta_in_words(delta: float) -> str:
 
 
 def round_down(rate: float) -> float:
-    """The rate rounded down to four decimals: errors that an attacker makes at least.
+    """Return the rate rounded down to four decimals: errors that an attacker makes at least.
 
     >>> round_down(0.98765)
     0.9876

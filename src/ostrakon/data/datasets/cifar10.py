@@ -68,7 +68,7 @@ def _binary(folder: Path) -> tuple[Part, Part]:
 
 
 def _batch(file: Path) -> Part:
-    """One file of records: a byte for the class, then 1,024 bytes of each colour."""
+    """Return one file of records: a byte for the class, then 1,024 bytes of each colour."""
     try:
         records = np.fromfile(file, np.uint8)
     except OSError as error:

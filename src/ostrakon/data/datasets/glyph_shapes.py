@@ -70,7 +70,7 @@ def font_files(*, system: bool = True) -> list[Path]:
 
 @functools.lru_cache(maxsize=4)
 def glyph_shapes(n_classes: int, *, system: bool = True) -> tuple[tuple[str, ...], Shapes]:
-    """The first `n_classes` characters that at least three fonts have, and their shapes.
+    """Return the first `n_classes` characters that at least three fonts have, and their shapes.
 
     Returns the characters, and for each of them its drawings in 0 to 255, shape (fonts, SIDE, SIDE), all different.
     """
@@ -99,7 +99,7 @@ def split_shapes(n_classes: int, *, system: bool = True) -> tuple[tuple[str, ...
 
 
 def legible(fonts: "Sequence[_Font]") -> "list[_Font]":
-    """The fonts whose capitals are all different, and mostly resemble the same letter of other fonts the most.
+    """Return the fonts whose capitals are all different, and mostly resemble the same letter of other fonts the most.
 
     Drawings that stand for two characters are dropped from them.
     """
@@ -177,7 +177,7 @@ class _Font:
 
 
 def _kin(family: str) -> str:
-    """The first word of a family's name, or that of the one whose outlines it was made from.
+    """Return the first word of a family's name, or that of the one whose outlines it was made from.
 
     >>> _kin("DejaVu Sans Mono"), _kin("FreeSerif"), _kin("TeX Gyre Heros Cn")
     ('dejavu', 'nimbus', 'nimbus')

@@ -85,7 +85,7 @@ def glyphs(
 
 
 def mislabel(labels: Labels, *, share: float, classes: int, rng: np.random.Generator) -> Labels:
-    """Labels of which a random `share` is moved to another class, each other class being as likely."""
+    """Return labels, of which a random `share` is moved to another class, each other class being as likely."""
     wrong = rng.random(len(labels)) < share
     shift = rng.integers(1, classes, size=len(labels))
     return np.where(wrong, (labels + shift) % classes, labels)

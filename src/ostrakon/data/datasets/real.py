@@ -93,7 +93,7 @@ def digits(*, n_public: int = 400, n_test: int = 397, random_state: int = 0) -> 
 
 
 def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
-    """The array of an IDX file of bytes (MNIST's format), also gzipped."""
+    """Return the array of an IDX file of bytes (MNIST's format), also gzipped."""
     file = Path(path)
     opener = gzip.open if file.suffix == ".gz" else open
     try:
