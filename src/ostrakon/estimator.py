@@ -318,7 +318,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         return student.predict_sets(self._same_form(X), coverage)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of rows whose label, or all of whose labels, are predicted.
+        """Return the share of rows whose label, or all of whose labels, are predicted.
 
         Parameters
         ----------
@@ -359,13 +359,13 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         return rows, labels
 
     def _lists(self, labels: Any) -> bool:
-        """Whether `classes` lists all of these labels, which are numbers with fractions or without."""
+        """Return whether `classes` lists all of these labels, which are numbers with fractions or without."""
         if labels.dtype.kind != "f" or labels.ndim != 1 or self.classes is None or isinstance(self.classes, str):
             return False
         return set(np.unique(labels).tolist()) <= set(listed(self.classes))
 
     def _levels(self, given: Any, rows: int, X_public: Any, *, several: bool) -> Any:
-        """The number of every row's level of consent; None without any."""
+        """Return the number of every row's level of consent; None without any."""
         if (given is None) != (self.consent is None):
             raise InvalidInput(
                 "consent must be given twice: to the constructor, the epsilon of every level, and to fit, the level of "

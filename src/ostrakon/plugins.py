@@ -9,7 +9,7 @@ Group = Literal["ostrakon.mechanisms", "ostrakon.encoders", "ostrakon.estimators
 
 
 def from_entry_point(group: Group, name: str) -> Any:
-    """The object that an installed package offers under `name`, None if no package does.
+    """Return the object that an installed package offers under `name`, None if no package does.
 
     Parameters
     ----------

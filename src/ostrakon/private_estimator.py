@@ -201,7 +201,7 @@ class PrivateEstimator(BaseEstimator):
         return self.released_.predict(self._same_form(X))
 
     def _options(self) -> Options:
-        """The options of a run, from the arguments of the same or of scikit-learn's name."""
+        """Return the options of a run, from the arguments of the same or of scikit-learn's name."""
         names = {name: one.python or name for name, one in Options.options().items()}
         given: dict[str, Any] = {name: getattr(self, own) for name, own in names.items() if hasattr(self, own)}
         if isinstance(self.mechanism, Mechanism):

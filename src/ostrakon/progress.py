@@ -30,7 +30,7 @@ class Remaining(TimeRemainingColumn):
     """The time that is left, once an estimate of it means something."""
 
     def render(self, task: Task) -> Text:
-        """The estimate, or a sign that there is none yet."""
+        """Return the estimate, or a sign that there is none yet."""
         if task.total is not None and _is_telling(task.completed, task.total):
             return super().render(task)
         return Text("-:--:--", style="progress.remaining")
@@ -41,7 +41,7 @@ def _is_telling(done: float, total: float) -> bool:
 
 
 def columns() -> tuple[TextColumn, BarColumn, MofNCompleteColumn, Remaining]:
-    """The columns of every bar."""
+    """Return the columns of every bar."""
     return TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Remaining()
 
 
@@ -51,12 +51,12 @@ def showing(progress: bool) -> contextlib.AbstractContextManager[None]:
 
 
 def in_phase(phase: str) -> contextlib.AbstractContextManager[None]:
-    """What the labels of `working` and `tracked` add in brackets, such as "private rows"."""
+    """Return what the labels of `working` and `tracked` add in brackets, such as "private rows"."""
     return _within(_phase, f" ({phase})")
 
 
 def counted_in(report: Report) -> contextlib.AbstractContextManager[None]:
-    """What `working` and `tracked` count inside goes to `report`: they are parts of one count, which goes on."""
+    """Return what `working` and `tracked` count inside goes to `report`: they are parts of one count, which goes on."""
     return _within(_around, report)
 
 
@@ -78,7 +78,7 @@ def working(label: str, total: int) -> Generator[Report]:
 
 
 def tracked(items: Iterable[T], label: str, *, total: int, least: int = _MANY) -> Iterator[T]:
-    """The items, with the number of those taken reported to `working`; fewer than `least` are not worth a bar."""
+    """Yield the items, with the number of those taken reported to `working`; fewer than `least` are not worth a bar."""
     with working(label, total if total >= least else 0) as report:
         for done, item in enumerate(items, 1):
             yield item
@@ -105,7 +105,7 @@ def _with_lines(label: str, bar: Report) -> Report:
 
 @contextlib.contextmanager
 def reporting(progress: bool | Report | None, *, label: str, total: int) -> Generator[Report]:
-    """A function (done, total) to call as work goes on.
+    """Yield a function (done, total) to call as work goes on.
 
     progress: None or False for silence, True for a bar on the terminal, or a function that is called instead.
     """
@@ -133,7 +133,7 @@ def reporting(progress: bool | Report | None, *, label: str, total: int) -> Gene
 
 
 def _on_bar(bar: Progress, task: TaskID) -> Report:
-    """A report that moves a bar, which appears after `_SHORT` seconds."""
+    """Return a report that moves a bar, which appears after `_SHORT` seconds."""
     begun = time.monotonic()
 
     def report(done: int, total: int) -> None:

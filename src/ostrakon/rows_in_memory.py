@@ -63,7 +63,7 @@ def warn_outside(given: Any, task: Task, *, X: Any, X_public: Any) -> None:
 
 
 def _whole(read: Any, given: Any) -> Any:
-    """A frame that was read, and its columns that were left out."""
+    """Return a frame that was read, and its columns that were left out."""
     if not hasattr(read, "iloc"):
         return read
     rows = as_frame(given)
@@ -106,7 +106,7 @@ def _read(rows: pd.DataFrame, columns: Columns) -> pd.DataFrame:
 
 
 def understood_frame(public: Any, columns: Columns, representation: Any) -> Understood:
-    """How the columns of a frame were read; of arrays nothing is to be said. columns: as of `as_written`."""
+    """Return how the columns of a frame were read; of arrays nothing is to be said. columns: as of `as_written`."""
     if not hasattr(public, "iloc") or public.columns.has_duplicates:
         return Understood()
     text = isinstance(representation, str) and reads_text(representation)
@@ -118,7 +118,7 @@ def understood_frame(public: Any, columns: Columns, representation: Any) -> Unde
 
 
 def _kind(column: pd.Series, *, text: bool) -> Kind:
-    """The kind of a public column that is as its type says."""
+    """Return the kind of a public column that is as its type says."""
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         return "date"
     if pd.api.types.is_bool_dtype(column.dtype):
@@ -233,7 +233,7 @@ def require_same_images(private: Any, public: Any) -> None:
 
 
 def target_array(y: Any) -> Any:
-    """The labels or quantities of the rows as an array of one or two dimensions.
+    """Return the labels or quantities of the rows as an array of one or two dimensions.
 
     Errors: `InvalidInput` for none, a sparse matrix, rows of different lengths, other dimensions, and a signalling NaN.
 

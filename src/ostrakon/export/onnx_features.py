@@ -26,13 +26,13 @@ class TableRows:
     word_names: tuple[str, ...]
 
     def as_numbers(self) -> str:
-        """All columns as numbers, for learners of plain numbers. Errors: `InvalidInput` where some are words."""
+        """Return all columns as numbers, for learners of plain numbers. Errors: `InvalidInput` where some are words."""
         if self.numbers is None or self.words is not None:
             raise InvalidInput(f"A released student must learn from features: {', '.join(self.word_names)} are words.")
         return self.numbers
 
     def only(self, graph: Graph, columns: Sequence[str]) -> "TableRows":
-        """Some of the columns, in the order of `columns`."""
+        """Return some of the columns, in the order of `columns`."""
         numbers, number_names = _select_columns(graph, self.numbers, self.number_names, columns)
         words, word_names = _select_columns(graph, self.words, self.word_names, columns)
         return TableRows(numbers=numbers, number_names=number_names, words=words, word_names=word_names)
@@ -66,7 +66,7 @@ class ImageRows:
 
 
 def represented(graph: Graph, representation: Any, rows: Any) -> str:
-    """The features that a `Representation` gives, double (rows, features)."""
+    """Return the features that a `Representation` gives, double (rows, features)."""
     return graph.rounded(transformed(graph, _within(representation), rows))
 
 
@@ -78,7 +78,7 @@ def _within(representation: Any) -> Any:
 
 
 def transformed(graph: Graph, transformer: Any, rows: Any) -> str:
-    """What a fitted transformer makes of rows: a value of doubles, or `TableRows` where it reads a table.
+    """Return what a fitted transformer makes of rows: a value of doubles, or `TableRows` where it reads a table.
 
     Errors: `InvalidInput` for a transformer that has no counterpart here.
     """
@@ -92,7 +92,7 @@ def transformed(graph: Graph, transformer: Any, rows: Any) -> str:
 
 
 def fills_gaps(representation: Any) -> bool:
-    """Whether a representation takes a missing number for its public median."""
+    """Return whether a representation takes a missing number for its public median."""
     if representation is None:
         return False
     transformer = _within(representation)
@@ -101,7 +101,7 @@ def fills_gaps(representation: Any) -> bool:
 
 
 def has_writer(transformer: Any) -> bool:
-    """Whether a representation, or an unfitted transformer with all its parts, can leave."""
+    """Return whether a representation, or an unfitted transformer with all its parts, can leave."""
     transformer = _within(transformer)
     parts = [part for _, part in getattr(transformer, "steps", getattr(transformer, "transformer_list", []))]
     known = type(transformer).__name__ in _WRITERS and type(transformer).__module__.startswith(

@@ -10,7 +10,7 @@ from ostrakon.validation import InvalidInput
 
 
 def linear(graph: Graph, model: Any, rows: str) -> Answer:
-    """A weight for each feature and class; probabilities, or the softmax of its decision values."""
+    """Return a weight for each feature and class; probabilities, or the softmax of its decision values."""
     weights = np.atleast_2d(as_doubles(model.coef_))
     scores = graph.add("Add", graph.add("MatMul", rows, weights.T), as_doubles(model.intercept_))
     if len(weights) == 1:
@@ -52,7 +52,7 @@ def moments(graph: Graph, model: Any, rows: str) -> Answer:
 
 
 def of_directions(graph: Graph, known: MomentMap, coef: Any, rows: str) -> str:
-    """A weight for each direction of a `MomentMap` and class: (rows, classes)."""
+    """Return a weight for each direction of a `MomentMap` and class: (rows, classes)."""
     away = graph.add("Sub", rows, as_doubles(known.centre)[None])
     if known.axes is not None:
         away = graph.add("MatMul", away, as_doubles(known.axes))
@@ -67,7 +67,7 @@ def of_directions(graph: Graph, known: MomentMap, coef: Any, rows: str) -> str:
 
 
 def _nearness(graph: Graph, known: MomentMap, rows: str) -> str:
-    """The nearness of rows to the centres of a map, (rows, centres)."""
+    """Return the nearness of rows to the centres of a map, (rows, centres)."""
     centres = as_doubles(known.centres)
     lengths = graph.add("ReduceSum", graph.add("Mul", rows, rows), AXIS, keepdims=1)
     squares = graph.add("Add", lengths, np.square(centres).sum(axis=1)[None])
@@ -167,7 +167,7 @@ def squared_distances(graph: Graph, rows: str, points: Any) -> str:
 
 
 def _vectors(graph: Graph, model: Any, rows: str) -> str:
-    """The scores of a support vector machine for each pair of classes, above 0 for the first, (rows, pairs)."""
+    """Return the scores of a support vector machine for each pair of classes, above 0 for the first, (rows, pairs)."""
     vectors = as_doubles(model.support_vectors_)
     gamma, shift = float(model._gamma), float(model.coef0)
     if model.kernel == "rbf":
@@ -197,7 +197,7 @@ def _vectors(graph: Graph, model: Any, rows: str) -> str:
 
 
 def _votes(graph: Graph, scores: str, classes: int) -> str:
-    """How many pairs each class wins, (rows, classes)."""
+    """Return how many pairs each class wins, (rows, classes)."""
     pairs = [(first, second) for first in range(classes) for second in range(first + 1, classes)]
     wins, losses = np.zeros((len(pairs), classes)), np.zeros((len(pairs), classes))
     for number, (first, second) in enumerate(pairs):
@@ -218,7 +218,7 @@ def machine(graph: Graph, model: Any, rows: str) -> Answer:
 
 
 def margins(graph: Graph, model: Any, rows: str) -> str:
-    """A support vector machine's decision values for each class, (rows, classes), as "ovr" shapes them."""
+    """Return a support vector machine's decision values for each class, (rows, classes), as "ovr" shapes them."""
     scores, classes = _vectors(graph, model, rows), len(model.classes_)
     return _values(graph, scores, _votes(graph, scores, classes), classes)
 

@@ -26,7 +26,7 @@ class Graph:
         self._names = 0
 
     def input(self, name: str, kind: str, shape: tuple[int, ...]) -> str:
-        """An input of rows, each of `shape`. kind: double, float, int64 or string."""
+        """Return an input of rows, each of `shape`. kind: double, float, int64 or string."""
         self._inputs.append(helper.make_tensor_value_info(name, _TYPES[kind], ["rows", *shape]))
         return name
 
@@ -36,7 +36,7 @@ class Graph:
         self._outputs.append(helper.make_tensor_value_info(name, _TYPES[kind], ["rows", *shape]))
 
     def constant(self, values: ArrayLike) -> str:
-        """A constant of the type of `values`; whole numbers as int64."""
+        """Return a constant of the type of `values`; whole numbers as int64."""
         array = np.asarray(values)
         if array.dtype.kind in "iub":
             array = array.astype(np.int64)
@@ -46,7 +46,7 @@ class Graph:
         return name
 
     def add(self, kind: str, *inputs: str | ArrayLike, outputs: int = 1, **attributes: Any) -> str:
-        """The first output of a new node. Inputs that are not names become constants."""
+        """Return the first output of a new node. Inputs that are not names become constants."""
         names = [value if isinstance(value, str) else self.constant(value) for value in inputs]
         fresh = [self._fresh() for _ in range(outputs)]
         domain = _ML if kind in ("LabelEncoder", "TreeEnsemble") else ""
@@ -62,11 +62,11 @@ class Graph:
         return self.cast(self.cast(value, "float"), "double")
 
     def column(self, value: str, number: int) -> str:
-        """A column of a table, (rows,)."""
+        """Return a column of a table, (rows,)."""
         return self.add("Gather", value, np.int64(number), axis=1)
 
     def inline(self, model: Any, value: str) -> str:
-        """The one output of another model of one input, put in here."""
+        """Return the one output of another model of one input, put in here."""
         inner = model.graph
         renamed = {inner.input[0].name: value, "": ""}
         for constant in inner.initializer:
@@ -89,7 +89,7 @@ class Graph:
         return renamed[inner.output[0].name]
 
     def serialized(self) -> bytes:
-        """The checked model. Nothing in it tells when, where or by whom it was made."""
+        """Return the checked model. Nothing in it tells when, where or by whom it was made."""
         graph = helper.make_graph(self._nodes, "student", self._inputs, self._outputs, self._constants)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(_ML, 5)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=10, producer_name="")
@@ -102,7 +102,7 @@ class Graph:
 
 
 def as_doubles(array: Any) -> NDArray[np.float64]:
-    """An array of fitted numbers as doubles; exact for single ones."""
+    """Return an array of fitted numbers as doubles; exact for single ones."""
     return np.asarray(array, np.float64)
 
 
@@ -113,7 +113,7 @@ AXIS = np.array([1])
 
 
 def best(graph: Graph, scores: str) -> str:
-    """The position of each row's largest score, the first of equal ones, (rows,)."""
+    """Return the position of each row's largest score, the first of equal ones, (rows,)."""
     return graph.add("ArgMax", scores, axis=1, keepdims=0)
 
 
@@ -130,7 +130,7 @@ def logistic(graph: Graph, score: str) -> Answer:
 
 
 def softmax(graph: Graph, scores: str) -> str:
-    """The probabilities of scores that are logarithms of odds, (rows, classes)."""
+    """Return the probabilities of scores that are logarithms of odds, (rows, classes)."""
     return graph.add("Softmax", scores, axis=1)
 
 
@@ -141,5 +141,5 @@ def zeros(graph: Graph, rows: str, outputs: int) -> str:
 
 
 def on_every_row(graph: Graph, rows: str, start: NDArray[np.float64]) -> str:
-    """The numbers `start`, (1, outputs), for every row."""
+    """Return the numbers `start`, (1, outputs), for every row."""
     return graph.add("Add", zeros(graph, rows, start.shape[1]), start)

@@ -15,7 +15,7 @@ _F = np.float32
 
 
 def upright_gradients(graph: Graph, features: Any, images: str) -> str:
-    """What `DeskewHOG` makes of grey images, float (rows, height, width): doubles (rows, features)."""
+    """Return what `DeskewHOG` makes of grey images, float (rows, height, width): doubles (rows, features)."""
     height, width = features.shape_
     if features.upright:
         images = _deskewed(graph, images, height, width)
@@ -86,7 +86,7 @@ def _histograms(graph: Graph, images: str, shape: tuple[int, int], cell: tuple[i
 
 
 def _difference(graph: Graph, images: str, axis: int, size: int) -> str:
-    """The next pixel less the one before, 0 at both edges."""
+    """Return the next pixel less the one before, 0 at both edges."""
     axes = np.array([axis])
     after = graph.add("Slice", images, np.array([2]), np.array([size]), axes)
     before = graph.add("Slice", images, np.array([0]), np.array([size - 2]), axes)

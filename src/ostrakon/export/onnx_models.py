@@ -38,7 +38,7 @@ from ostrakon.validation import InvalidInput
 
 
 def classified(graph: Graph, model: Any, rows: Any) -> Answer:
-    """What a fitted classifier answers, of features or (students that make their own) of rows.
+    """Return what a fitted classifier answers, of features or (students that make their own) of rows.
 
     Errors: `InvalidInput` for a classifier that has no counterpart here.
     """
@@ -54,12 +54,12 @@ def classified(graph: Graph, model: Any, rows: Any) -> Answer:
 
 
 def names() -> tuple[str, ...]:
-    """The classifiers that can leave."""
+    """Return the classifiers that can leave."""
     return tuple(_WRITERS)
 
 
 def has_writer(model: Any) -> bool:
-    """Whether a classifier, or what it is made of, can leave; of one not yet fitted, too.
+    """Return whether a classifier, or what it is made of, can leave; of one not yet fitted, too.
 
     Errors: `InvalidInput` for a support vector machine with fitted probabilities, or that breaks ties.
     """
@@ -96,7 +96,7 @@ def _pipeline(graph: Graph, model: Any, rows: Any) -> Answer:
 
 
 def _inner(graph: Graph, model: Any, rows: Any) -> Answer:
-    """A student around one classifier, or one that knows a single class."""
+    """Return a student around one classifier, or one that knows a single class."""
     if model.estimator_ is None:
         return _only(graph, rows)
     label, likely = classified(graph, model.estimator_, rows)
@@ -142,7 +142,7 @@ def _by_label(graph: Graph, model: Any, rows: Any) -> Answer:
 
 
 def _likely(graph: Graph, classifier: Any, rows: Any) -> str:
-    """The probability of the second of two classes, (rows, 1)."""
+    """Return the probability of the second of two classes, (rows, 1)."""
     return graph.add("MatMul", classified(graph, classifier, rows)[1], is_high(classifier)[:, None])
 
 

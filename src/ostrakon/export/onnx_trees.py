@@ -14,7 +14,7 @@ from ostrakon.validation import InvalidInput
 
 
 def _leaves(graph: Graph, trees: list[dict[str, NDArray[Any]]], rows: str) -> str:
-    """The leaf that each row reaches in every tree, as its number among the nodes of all trees, (rows, trees).
+    """Return the leaf that each row reaches in every tree, as its number among the nodes of all trees, (rows, trees).
 
     trees: each feature, threshold (left where at most that), left, right (-1 in a leaf), numbered within the tree; and
     where missing numbers go left, if the trees know them.
@@ -93,7 +93,7 @@ def _described(tree: Any) -> dict[str, NDArray[Any]]:
 
 
 def forest(graph: Graph, model: Any, rows: str) -> Answer:
-    """A tree, or the mean of the probabilities of several."""
+    """Return a tree, or the mean of the probabilities of several."""
     trees = [model] if hasattr(model, "tree_") else list(model.estimators_)
     described = [_described(tree.tree_) for tree in trees]
     values = np.concatenate([as_doubles(tree.tree_.value)[:, 0] for tree in trees])

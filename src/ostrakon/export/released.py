@@ -37,7 +37,7 @@ class ReleasedStudent(ClassifierMixin, BaseEstimator):
         return np.asarray(self.labels)[np.asarray(self.student.classes_)]
 
     def predict(self, X: Any) -> Any:
-        """The likeliest label of every raw row."""
+        """Return the likeliest label of every raw row."""
         return np.asarray(self.labels)[np.asarray(self.student.predict(self._features(X)))]
 
     def predict_proba(self, X: Any) -> Any:
@@ -45,7 +45,7 @@ class ReleasedStudent(ClassifierMixin, BaseEstimator):
         return self.student.predict_proba(self._features(X))
 
     def predict_sets(self, X: Any, coverage: float = 0.9) -> list[list[Any]]:
-        """The labels of the set of every raw row; see `PATEClassifier.predict_sets`."""
+        """Return the labels of the set of every raw row; see `PATEClassifier.predict_sets`."""
         if self.sets is None:
             raise InvalidInput(NO_SETS)
         try:
@@ -87,13 +87,13 @@ class ReleasedQuantity(RegressorMixin, BaseEstimator):
     intervals: PredictionIntervals | None = None
 
     def predict(self, X: Any) -> Any:
-        """The estimated quantity of every raw row, within its range."""
+        """Return the estimated quantity of every raw row, within its range."""
         rows = self.form.read(X)
         seen = rows if self.representation is None else np.asarray(self.representation.transform(rows), np.float64)
         return self.quantity.values(self.student.predict(seen))
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
-        """The lower and the upper end of the interval of every raw row; see `PATERegressor.predict_interval`."""
+        """Return the lower and the upper end of the interval of every raw row; see `PATERegressor.predict_interval`."""
         if self.intervals is None:
             raise InvalidInput(NO_INTERVALS)
         try:

@@ -132,7 +132,7 @@ def _kind(column: pd.Series) -> str:
 
 
 def _typical(column: pd.Series, described: Mapping[str, Any]) -> Any:
-    """A public value to show what a cell may hold: the middle number, the first of the most frequent words."""
+    """Return a public value to show what a cell may hold: the middle number, the first of the most frequent words."""
     kind = described["kind"]
     if kind == "text":
         return "a text"

@@ -117,7 +117,7 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
 
 
 def _sets_or_intervals(student: Any) -> dict[str, Any]:
-    """What `student.json` says of sets of labels, or of intervals; nothing for a student without."""
+    """Return what `student.json` says of sets of labels, or of intervals; nothing for a student without."""
     if isinstance(student, ReleasedQuantity) and student.intervals is not None:
         return {"prediction_intervals": {**asdict(student.intervals), "confidence": CONFIDENCE}}
     if not isinstance(student, ReleasedStudent) or student.sets is None:
@@ -239,7 +239,7 @@ def _inputs(graph: Graph, form: RowForm) -> Any:
 
 
 def _numbers(column: Mapping[str, Any]) -> list[str]:
-    """Names of the numbers that a column holds: one, or those of an embedding."""
+    """Return the names of the numbers that a column holds: one, or those of an embedding."""
     return [column["name"]] if "width" not in column else [f"{column['name']}.{at}" for at in range(column["width"])]
 
 
@@ -293,7 +293,7 @@ def _picture_lines(form: RowForm, recipe: Any) -> list[str] | None:
 
 
 def _encoding(form: RowForm, encoder: Encoder) -> dict[str, Any] | None:
-    """What makes the numbers that the student takes, from raw rows of `form`; None where it takes them raw."""
+    """Return what makes the numbers that the student takes, from raw rows of `form`; None where it takes them raw."""
     recipe = encoder.recipe()
     if recipe is None:
         return None

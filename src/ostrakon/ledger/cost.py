@@ -209,7 +209,7 @@ def cost_of(
 
 
 def cost_of_pair(epsilon: float, delta: float) -> tuple[Cost, ...]:
-    """An (epsilon, delta)-DP run as a cost, or () where there is nothing to charge by it.
+    """Return an (epsilon, delta)-DP run as a cost, or () where there is nothing to charge by it.
 
     Guarantee: such a run is pure-DP at epsilon outside an event of probability delta, equal on both sides. Epsilon and
     delta must be fixed before the run, as all costs.

@@ -299,7 +299,7 @@ def _best_order(epsilon: float, delta: float) -> float:
 
 
 def _epsilon_of(mu_squared: Fraction, delta: float) -> float:
-    """The epsilon of a Gaussian run with this mu^2, rounded down, so that it fits."""
+    """Return the epsilon of a Gaussian run with this mu^2, rounded down, so that it fits."""
     return gaussian_dp_epsilon(math.sqrt(float(mu_squared)) * (1 - 1e-12), delta) * (1 - 1e-8)
 
 

@@ -128,7 +128,7 @@ class Turn:
                 )
 
     def _has_added(self) -> bool:
-        """Whether the entries after the first state of this turn are those that it added."""
+        """Return whether the entries after the first state of this turn are those that it added."""
         since = sql.select(ENTRIES).where(ENTRIES.c.sequence > self._stored[0]).order_by(ENTRIES.c.sequence)
         stored = [Link(row.sequence, row.content, row.hash) for row in self._connection.execute(since)]
         return stored == self._added

@@ -138,7 +138,7 @@ class Mechanism(ABC):
 
     @classmethod
     def declared(cls) -> dict[str, Parameter]:
-        """The parameters by name, in the order of the fields."""
+        """Return the parameters by name, in the order of the fields."""
         return dict(_declared(cls))
 
     @classmethod
@@ -183,7 +183,7 @@ class Mechanism(ABC):
         return ""
 
     def claimed_epsilon(self, *, queries: int, delta: float) -> float | None:
-        """The epsilon that the authors of a mechanism claim and that does *not* hold; None for all others."""
+        """Return the epsilon that the authors of a mechanism claim and that does *not* hold; None for all others."""
         return None
 
     def require_votes(self, votes: Votes) -> None:  # noqa: B027 (most have nothing to refuse)
@@ -191,7 +191,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
-        """One noisy answer per query, shape (queries,); -1 (`NO_ANSWER`) if the mechanism refuses.
+        """Return one noisy answer per query, shape (queries,); -1 (`NO_ANSWER`) if the mechanism refuses.
 
         rng: the only source of noise (`ostrakon.noise.secure_rng()`); the same draws give the same answers.
         """
@@ -202,17 +202,17 @@ class Mechanism(ABC):
         return "add-remove"
 
     def under(self, relation: Relation) -> "Mechanism":
-        """The same noise, priced for other neighbours; refused if that price is unknown."""
+        """Return the same noise, priced for other neighbours; refused if that price is unknown."""
         if relation != self.relation:
             raise InvalidInput(f"{self.name} has a price for {self.relation} alone, got {relation}.")
         return self
 
     def noisy_counts(self, votes: Votes, rng: np.random.Generator) -> FloatArray:
-        """The histograms with noise, (queries, classes): publishable if `releases_counts`; refused otherwise."""
+        """Return the histograms with noise, (queries, classes): publishable if `releases_counts`; refused otherwise."""
         raise InvalidInput(f"{self.name} releases answers alone, not counts.")
 
     def noisy_moments(self, moments: Moments, rng: np.random.Generator) -> FloatArray:
-        """The sums of features with noise, (directions, classes): publishable if there is `moment_noise`."""
+        """Return the sums of features with noise, (directions, classes): publishable if there is `moment_noise`."""
         raise InvalidInput(f"{self.name} releases no sums of features.")
 
     def noisy_errors(self, errors: Moments, rng: np.random.Generator) -> FloatArray:
@@ -232,7 +232,7 @@ class Mechanism(ABC):
         return None
 
     def pure_dp(self) -> float | None:
-        """The epsilon of one query under pure differential privacy; None if it has none."""
+        """Return the epsilon of one query under pure differential privacy; None if it has none."""
         return None
 
     def run_cost(self, *, queries: int) -> RunCost | None:
@@ -240,7 +240,7 @@ class Mechanism(ABC):
         return None
 
     def for_queries(self, rows: NDArray[np.intp]) -> "Mechanism":
-        """The mechanism for `votes[rows]`: itself, unless its parameters have one row per query."""
+        """Return the mechanism for `votes[rows]`: itself, unless its parameters have one row per query."""
         return self
 
     @property
@@ -249,14 +249,14 @@ class Mechanism(ABC):
         return None
 
     def noisy_argmax(self, votes: Votes) -> NoisyArgmax | None:
-        """The mechanism on these votes as an argmax of counts plus independent noise; None if it is not one.
+        """Return the mechanism on these votes as an argmax of counts plus independent noise; None if it is not one.
 
         Its outcome law must be `log_probabilities` exactly: exact costs, gates and worst cases rest on it.
         """
         return None
 
     def comparison(self, classes: int) -> "Mechanism | None":
-        """The two-class query by which the mechanism bisects ordered classes; None if it does not.
+        """Return the two-class query by which the mechanism bisects ordered classes; None if it does not.
 
         Of the classes that are left, the votes at or below the middle one (rounded down) are compared with those above
         it. An answer must be a function of these comparisons alone, each with noise of its own; its price is theirs.
@@ -264,11 +264,11 @@ class Mechanism(ABC):
         return None
 
     def parameters(self) -> dict[str, Any]:
-        """The public parameters by name, as in the statement."""
+        """Return the public parameters by name, as in the statement."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(cast(Any, self))}
 
     def noise_parameters(self) -> dict[str, float]:
-        """The given parameters that set the noise; calibration scales them."""
+        """Return the given parameters that set the noise; calibration scales them."""
         values = {name: getattr(self, name) for name, parameter in self.declared().items() if parameter.noise}
         return {name: value for name, value in values.items() if value is not None}
 

@@ -98,7 +98,7 @@ class InteractiveGNMax(Mechanism):
         return len(self.scores)
 
     def for_queries(self, rows: NDArray[np.intp]) -> "InteractiveGNMax":
-        """The same mechanism for the chosen queries, in their order; for `votes[rows]`."""
+        """Return the same mechanism for the chosen queries, in their order; for `votes[rows]`."""
         return type(self)(
             threshold=self.threshold, sigma1=self.sigma1, sigma2=self.sigma2, scores=np.atleast_2d(self.scores[rows])
         )

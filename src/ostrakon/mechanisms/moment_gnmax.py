@@ -127,7 +127,7 @@ class MomentGNMax(BoundedGNMax):
         return self.sigma2 * math.sqrt(self._of_counts / (share * self.max_contributions))
 
     def noisy_moments(self, moments: Moments, rng: np.random.Generator) -> FloatArray:
-        """The sums with noise, in votes, on the grid of 1/1024 vote, (directions, classes). Draw them once."""
+        """Return the sums with noise, in votes, on the grid of 1/1024 vote, (directions, classes). Draw them once."""
         if self.centred_classes not in (None, moments.counts.shape[1]):
             raise InvalidInput(f"moments must be sums by {self.centred_classes} classes, got {moments!r}.")
         return self._with_noise(moments, self._moment_noise, rng)

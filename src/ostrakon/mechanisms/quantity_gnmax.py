@@ -106,7 +106,7 @@ class QuantityGNMax(MomentGNMax):
         return share
 
     def noisy_errors(self, errors: Moments, rng: np.random.Generator) -> FloatArray:
-        """The counts of errors with noise, in votes, on the grid of 1/1024 vote, (bins, 1). Draw them once."""
+        """Return the counts of errors with noise, in votes, on the grid of 1/1024 vote, (bins, 1). Draw them once."""
         if self.error_noise is None:
             raise InvalidInput("errors must be above 0 for noisy counts of errors, got 0.")
         return self._with_noise(errors, self.error_noise, rng)

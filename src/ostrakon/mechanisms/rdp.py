@@ -8,7 +8,7 @@ from ostrakon.validation import non_negative, positive
 
 
 def rdp_of_pure_dp(orders: ArrayLike, epsilon: float) -> FloatArray:
-    """The largest Rényi divergence at each order (> 1) that epsilon-DP allows; same shape as `orders`.
+    """Return the largest Rényi divergence at each order (> 1) that epsilon-DP allows; same shape as `orders`.
 
     `ln[(sinh(a e) - sinh((a-1) e)) / sinh e] / (a-1)`, reached by randomized response, evaluated from the
     exponent of its larger outcome so that no order overflows.
@@ -33,7 +33,7 @@ def rdp_of_pure_dp(orders: ArrayLike, epsilon: float) -> FloatArray:
 
 
 def rdp_of_bounded_range(orders: FloatArray, epsilon: float) -> FloatArray:
-    """The largest Rényi divergence at each order (> 1) of two laws whose log-ratio varies by at most `epsilon`.
+    """Return the largest Rényi divergence at each order (> 1) of two laws whose log-ratio varies by at most `epsilon`.
 
     `ln u + ln(A / a) / (a - 1)` with `A = (1 - e^{-a epsilon}) / (1 - e^{-epsilon})` and
     `u = (a - 1) (1 - e^{-a epsilon}) / (a (e^{-epsilon} - e^{-a epsilon}))`, never above `a epsilon^2 / 8`.

@@ -40,7 +40,7 @@ def register(kind: M) -> M:
 
 
 def find(name: str) -> type[Mechanism]:
-    """The mechanism of that name. Errors: `InvalidInput` that lists the known names."""
+    """Return the mechanism of that name. Errors: `InvalidInput` that lists the known names."""
     if name not in _registered and (kind := from_entry_point("ostrakon.mechanisms", name)) is not None:
         register(kind)
     if name not in _registered:
@@ -51,7 +51,7 @@ def find(name: str) -> type[Mechanism]:
 
 
 def declared_parameters() -> dict[str, Parameter]:
-    """All parameters of all mechanisms that are options, by name, in the order of registration."""
+    """Return all parameters of all mechanisms that are options, by name, in the order of registration."""
     parameters_by_name: dict[str, Parameter] = {}
     for kind in _registered.values():
         for name, parameter in kind.declared().items():
@@ -61,7 +61,7 @@ def declared_parameters() -> dict[str, Parameter]:
 
 
 def build(name: str, parameters: Mapping[str, Any]) -> Mechanism:
-    """The mechanism of that name from its parameters; None counts as not given.
+    """Return the mechanism of that name from its parameters; None counts as not given.
 
     Errors: `InvalidInput` naming the parameter that is missing, unknown or out of range.
 
@@ -87,7 +87,7 @@ def build_with_defaults(name: str, teachers: int, parameters: Mapping[str, Any])
 
 
 def require_own(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The given entries of `parameters`; refused if the mechanism of that name has no such parameter."""
+    """Return the given entries of `parameters`; refused if the mechanism of that name has no such parameter."""
     known = find(name).declared()
     given = {key: value for key, value in parameters.items() if value is not None}
     foreign = [key for key in given if key not in known]

@@ -57,7 +57,7 @@ class SummedGNMax(BoundedGNMax):
         return self._moved(self._moved_entries(queries))
 
     def _moved(self, entries: int) -> RunCost:
-        """The cost if this number of entries of each of a person's tables changes by one."""
+        """Return the cost if this number of entries of each of a person's tables changes by one."""
         return RunCost(mu=self.owners_per_person * math.sqrt(entries) / self.sigma2)
 
 
@@ -127,7 +127,7 @@ class SharedGNMax(SummedGNMax):
         return votes.counts * STEPS + noise.reshape(votes.counts.shape)
 
     def noisy_counts(self, votes: Votes, rng: np.random.Generator) -> FloatArray:
-        """The sum of all owners' shares. rng: unused; `discrete_gaussian` has its own entropy."""
+        """Return the sum of all owners' shares. rng: unused; `discrete_gaussian` has its own entropy."""
         self.require_votes(votes)
         noise = sum(discrete_gaussian(votes.counts.size, sigma=self.share_sigma) for _ in range(self.owners))
         return votes.counts + np.reshape(noise, votes.counts.shape) / STEPS

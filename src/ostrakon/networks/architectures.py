@@ -13,7 +13,7 @@ Factory = Callable[[tuple[int, ...], int], Any]
 
 
 def mlp(shape: tuple[int, ...], classes: int) -> Any:
-    """Two hidden layers of 64; images are flattened."""
+    """Return two hidden layers of 64; images are flattened."""
     size = 1
     for side in shape:
         size *= side
@@ -113,7 +113,7 @@ class Residual(nn.Module):
 
 
 def resnet(shape: tuple[int, ...], classes: int) -> Any:
-    """A residual network of seven convolutions in three widths (16, 32, 64)."""
+    """Return a residual network of seven convolutions in three widths (16, 32, 64)."""
     channels, *_ = _image(shape, "resnet", 8)
     return nn.Sequential(
         nn.Conv2d(channels, 16, 3, padding=1),
@@ -131,7 +131,7 @@ ARCHITECTURES: dict[str, Factory] = {"mlp": mlp, "lenet": lenet, "cnn": cnn, "qu
 
 
 def build_network(network: str | Factory | None, shape: tuple[int, ...], classes: int) -> Any:
-    """The network by name, by factory, or (None) the fitting one: `cnn` for images, `mlp` for tables.
+    """Return the network by name, by factory, or (None) the fitting one: `cnn` for images, `mlp` for tables.
 
     Errors: `InvalidInput` for an unknown name, and for a factory that returns anything but a `torch.nn.Module`.
     """
@@ -151,7 +151,7 @@ def build_network(network: str | Factory | None, shape: tuple[int, ...], classes
 
 
 def wants_images(network: Any) -> bool:
-    """Whether the named network reads (channels, height, width)."""
+    """Return whether the named network reads (channels, height, width)."""
     return network in ("lenet", "cnn", "quick-cnn", "resnet")
 
 

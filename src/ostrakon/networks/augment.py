@@ -67,7 +67,7 @@ def affine(
 
 
 def crop(x: Tensor, draw: torch.Generator, *, smallest: float) -> Tensor:
-    """A random part of each image, its side at least `smallest` of the whole, stretched to the full size."""
+    """Return a random part of each image, its side at least `smallest` of the whole, stretched to the full size."""
     n, _, height, width = x.shape
     along, offset_x, offset_y = _uniform((3, n), draw, x)
     side = smallest + (1 - smallest) * (along + 1) / 2
@@ -100,7 +100,7 @@ def contrast(x: Tensor, draw: torch.Generator, most: float, *, noise: float = 0.
 
 
 def blank(x: Tensor, draw: torch.Generator, *, share: float) -> Tensor:
-    """A square of up to `share` of the side set to the mean (0) in each image, at a random place."""
+    """Return a square of up to `share` of the side set to the mean (0) in each image, at a random place."""
     n, _, height, width = x.shape
     row, column, size = (_uniform((3, n, 1, 1), draw, x) + 1) / 2
     half = size * share / 2
@@ -111,7 +111,7 @@ def blank(x: Tensor, draw: torch.Generator, *, share: float) -> Tensor:
 
 
 def swap_values(x: Tensor, draw: torch.Generator, *, share: float) -> Tensor:
-    """Rows of a table with `share` of their values taken from other rows of the batch."""
+    """Return rows of a table with `share` of their values taken from other rows of the batch."""
     other = torch.randint(len(x), x.shape, generator=draw, device=x.device)
     chosen = torch.rand(x.shape, generator=draw, device=x.device) < share
     return torch.where(chosen, x.gather(0, other), x)

@@ -13,7 +13,7 @@ _BY_CHANNEL = (
 
 
 def averaged(networks: Sequence[Any]) -> Any:
-    """One module that answers with the mean of the logits of `networks`, up to a constant: a softmax ends it.
+    """Return one module that answers with the mean of the logits of `networks`, up to a constant: a softmax ends it.
 
     networks: modules from inputs to probabilities, such as `TorchClassifier.exported_network` gives, trained on the
     same rows: the first one standardizes the inputs. Sequences of equal plain layers become one plain
@@ -45,7 +45,7 @@ class MeanOfLogits(nn.Module):
 
 
 def _fit_side_by_side(networks: Sequence[Any]) -> bool:
-    """Whether all are a standardization, plain layers, a linear one and a softmax, of equal kinds."""
+    """Return whether all are a standardization, plain layers, a linear one and a softmax, of equal kinds."""
     kinds = [[type(layer) for layer in network] if isinstance(network, nn.Sequential) else [] for network in networks]
     one = kinds[0]
     plain = {nn.Linear, nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d, *_BY_CHANNEL}

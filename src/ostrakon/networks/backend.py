@@ -30,7 +30,7 @@ __all__ = ["F", "Tensor", "generator", "nn", "pick_device", "repeatable", "seede
 
 
 def pick_device(device: str | None = None) -> Any:
-    """The device asked for, or the first accelerator, or the CPU.
+    """Return the device asked for, or the first accelerator, or the CPU.
 
     Errors: `InvalidInput` for a device that PyTorch does not know or that is not there.
     """
@@ -74,7 +74,7 @@ def repeatable(device: Any, *, strict: bool = True) -> Generator[None]:
 
 
 def generator(seed: int | np.random.SeedSequence, device: Any = "cpu") -> Any:
-    """A new PyTorch generator, so that the global one is neither read nor changed."""
+    """Return a new PyTorch generator, so that the global one is neither read nor changed."""
     if isinstance(seed, np.random.SeedSequence):
         seed = int(seed.generate_state(1, np.uint64)[0] >> np.uint64(1))
     created = torch.Generator(device=device)

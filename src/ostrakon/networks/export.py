@@ -66,7 +66,7 @@ def packed(network: Any) -> tuple[bytes, list[dict[str, Any]]] | None:
 
 
 def as_onnx(network: Any, shape: tuple[int, ...], *, opset: int) -> Any:
-    """A module from single numbers (rows, *shape) to one output as an ONNX model of that operator set."""
+    """Return a module from single numbers (rows, *shape) to one output as an ONNX model of that operator set."""
     with TemporaryDirectory() as folder, warnings.catch_warnings():
         file = Path(folder, "network.onnx")
         # The older exporter needs no further package, and warns at every call.

@@ -11,7 +11,7 @@ FloatArray = NDArray[np.float32]
 
 
 def as_inputs(X: Any, *, images: bool = False, name: str = "X") -> FloatArray:
-    """Numbers as float32: (rows, columns) for a table, (rows, channels, height, width) for images.
+    """Return numbers as float32: (rows, columns) for a table, (rows, channels, height, width) for images.
 
     X: a table; or images as (rows, height, width), channels last or channels first (1, 3 or 4 channels). With
     `images`, flat rows are taken as square images of 1 or 3 channels (channels last). Values keep their scale.

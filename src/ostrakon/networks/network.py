@@ -64,7 +64,7 @@ class StoredNetwork(BaseEstimator):
         return scale
 
     def _outputs(self, X: Any, *, images: bool, batch: int) -> Tensor:
-        """What the network gives for rows of the shape of those in fit, on the CPU."""
+        """Return what the network gives for rows of the shape of those in fit, on the CPU."""
         check_is_fitted(self, "weights_")
         inputs = as_inputs(X, images=images)
         if inputs.shape[1:] != tuple(self.shape_):
@@ -100,12 +100,12 @@ class TorchNetwork(ClassifierMixin, StoredNetwork):
         return torch.softmax(self._logits(X), dim=1).numpy()
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class of every row."""
+        """Return the likeliest class of every row."""
         likeliest = self._logits(X).argmax(dim=1).numpy()
         return self.classes_[likeliest]
 
     def exported_network(self) -> Any:
-        """The network as one module from inputs as given (channels first) to probabilities, on the CPU."""
+        """Return the network as one module from inputs as given (channels first) to probabilities, on the CPU."""
         check_is_fitted(self, "weights_")
         body = self._module().cpu()
         parts = list(body) if type(body) is nn.Sequential else [body]
@@ -172,7 +172,7 @@ class TorchNetwork(ClassifierMixin, StoredNetwork):
 
 
 def beside(draw: torch.Generator, x: Tensor) -> torch.Generator:
-    """A generator on the device of `x`, which follows the one on the CPU."""
+    """Return a generator on the device of `x`, which follows the one on the CPU."""
     if x.device.type == "cpu":
         return draw
     return generator(int(torch.randint(2**62, (), generator=draw)), x.device)
@@ -180,7 +180,7 @@ def beside(draw: torch.Generator, x: Tensor) -> torch.Generator:
 
 @torch.no_grad()
 def outputs_of(module: Any, blocks: Iterable[FloatArray], device: Any, *, strict: bool = True) -> Tensor:
-    """The outputs of a module in evaluation mode on that device, on the CPU; `strict` as in `repeatable`."""
+    """Return the outputs of a module in evaluation mode on that device, on the CPU; `strict` as in `repeatable`."""
     # With all 32 bits: the export of the same network, on a CPU, answers alike.
     with torch.backends.cudnn.flags(enabled=True, allow_tf32=False), repeatable(device, strict=strict):
         return torch.cat([module(torch.from_numpy(block).to(device)).cpu() for block in blocks])

@@ -19,7 +19,7 @@ _POOLS = (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d)
 
 
 def can_group(network: nn.Module) -> bool:
-    """Whether `grouped` knows every layer of the network."""
+    """Return whether `grouped` knows every layer of the network."""
     if type(network) is nn.Sequential:
         return all(can_group(layer) for layer in network)
     if type(network) is nn.Conv2d:
@@ -32,12 +32,12 @@ def can_group(network: nn.Module) -> bool:
 
 
 def can_map(network: nn.Module) -> bool:
-    """Whether `mapped` can run the network: none of its layers keeps running statistics."""
+    """Return whether `mapped` can run the network: none of its layers keeps running statistics."""
     return not any(hasattr(layer, "running_mean") for layer in network.modules())
 
 
 def grouped(network: nn.Module, *, draw: torch.Generator | None = None) -> Forward:
-    """A function (weights, inputs, shared) -> logits (networks, batch, classes), by grouped layers.
+    """Return a function (weights, inputs, shared) -> logits (networks, batch, classes), by grouped layers.
 
     inputs: (networks, batch, ...), or (batch, ...) with `shared`, where all networks see the same batch: the first
     layer is then one product over it. draw: the source of dropout; None switches dropout off.
@@ -54,7 +54,7 @@ def grouped(network: nn.Module, *, draw: torch.Generator | None = None) -> Forwa
 
 
 def mapped(network: nn.Module, *, training: bool = False) -> Forward:
-    """A function (weights, inputs, shared) -> logits (networks, batch, classes), by `torch.vmap`.
+    """Return a function (weights, inputs, shared) -> logits (networks, batch, classes), by `torch.vmap`.
 
     Any network without running statistics; dropout, while `training`, draws from PyTorch's global generator.
     """

@@ -89,7 +89,7 @@ def train(
 
 @torch.no_grad()
 def outputs(module: nn.Module, inputs: Tensor, *, batch: int = 512) -> Tensor:
-    """The network's outputs for all inputs, in evaluation mode and in batches."""
+    """Return the network's outputs for all inputs, in evaluation mode and in batches."""
     was = module.training
     module.eval()
     parts = [module(inputs[start : start + batch]) for start in range(0, len(inputs), batch)]

@@ -36,7 +36,7 @@ def reproduce(
     say: Callable[[str], None] = lambda sentence: None,
     progress: bool | Report | None = None,
 ) -> list[Table]:
-    """The tables of one paper, recomputed from the published votes and from votes of teachers of our own.
+    """Return the tables of one paper, recomputed from the published votes and from votes of teachers of our own.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class Run:
         return np.exp(self.mechanism.log_probabilities(self.votes))
 
     def queries_for(self, answers: int) -> int | None:
-        """Number of queries that are expected to give `answers` answers; None if all of them give fewer."""
+        """Return the number of queries that are expected to give `answers` answers; None if all of them give fewer."""
         answered = np.cumsum(1 - self.law[:, -1])
         return int(np.searchsorted(answered, answers - 1e-9)) + 1 if answered[-1] >= answers - 1e-9 else None
 
@@ -89,7 +89,7 @@ class Run:
 
 
 def runs_of(votes: Votes) -> dict[str, Run]:
-    """The three mechanisms on the same votes, by name."""
+    """Return the three mechanisms on the same votes, by name."""
     return {name: Run(votes, mechanism) for name, mechanism in mechanisms(votes.teachers).items()}
 
 

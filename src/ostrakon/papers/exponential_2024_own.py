@@ -47,7 +47,7 @@ _LOG_Q: dict[str, Callable[[FloatArray], FloatArray]] = {
 
 
 def tables(name: Name, ensembles: Mapping[int, TeacherVotes], *, task: ImageTask | None, say: Say) -> list[Table]:
-    """The figures of one image set from the votes of ensembles, by size.
+    """Return the figures of one image set from the votes of ensembles, by size.
 
     task: its images, to train students on; None: the figures say how right the labels are, and nothing of students.
     """

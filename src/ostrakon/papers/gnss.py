@@ -50,7 +50,7 @@ class _Theorem23(ABC):
 
     @abstractmethod
     def rdp(self) -> float:
-        """The Rényi cost at `order` of releasing the noisy value, by this theorem."""
+        """Return the Rényi cost at `order` of releasing the noisy value, by this theorem."""
 
     def estimate(self, *, data_dependent_rdp: float, smooth_sensitivity: float, delta: float) -> GNSSEstimate:
         """Mean and deviation of the epsilon that a release would print, Mironov's conversion, as in Table 2. Private.
@@ -153,7 +153,7 @@ class GNSS(_Theorem23):
 
 
 def optimal_gnss(totals: ArrayLike, *, order: float, deviations: float = 2.0) -> GNSS:
-    """The beta and sigma that minimise rdp() + `deviations` standard deviations of the noise, at one order.
+    """Return the beta and sigma that minimise rdp() + `deviations` standard deviations of the noise, at one order.
 
     totals: summed sensitivities by distance (Theorem 24), shape (distances,), of public or simulated votes: chosen on
     the private votes, the parameters would leak. deviations: the paper minimises the cost plus two.

@@ -51,7 +51,7 @@ class LabelSensitivity:
             object.__setattr__(self, name, float(value))
 
     def __call__(self, log_q: FloatArray) -> FloatArray:
-        """The sensitivity at each ln q, shape (any,)."""
+        """Return the sensitivity at each ln q, shape (any,)."""
         x = ndtri_exp(np.minimum(log_q - math.log(self.classes - 1), -1e-300))
         algorithm_3 = _algorithm_3.worth(2e-5 * len(log_q))
         inner = algorithm_3(log_q, x, self.sigma, self.order, self.log_q0, self.classes)

@@ -36,7 +36,7 @@ def expected_accuracy(votes: Votes, labels: IntArray, mechanism: Mechanism | Non
 
 
 def tables(data: Path | None) -> list[Table]:
-    """Label accuracy and epsilon as printed and as they are, and the histograms that refute the claim."""
+    """Return label accuracy and epsilon as printed and as they are, and the histograms that refute the claim."""
     votes = published_votes.mnist(data)
     labels = published_votes.mnist_labels(data)
     rows: list[tuple[Cell, ...]] = []
@@ -78,7 +78,7 @@ def tables(data: Path | None) -> list[Table]:
 
 
 def _neighbours() -> Table:
-    """The claim against the exact privacy loss of one query between (1, 0) and (0, 1)."""
+    """Return the claim against the exact privacy loss of one query between (1, 0) and (0, 1)."""
     rows: list[tuple[Cell, ...]] = []
     pair = Votes([[1, 0], [0, 1]])
     for constant, gamma in ((100.0, 0.1), (100.0, 0.05), (1000.0, 0.01)):

@@ -41,7 +41,7 @@ class Run:
 
 
 def runs(data: Path | None) -> tuple[Run, ...]:
-    """The two runs whose votes are published: the first queries in file order."""
+    """Return the two runs whose votes are published: the first queries in file order."""
     return (
         Run(
             name="MNIST, first 640",

@@ -24,7 +24,7 @@ OWN = "benchmarks/results/teacher_votes"
 
 
 def folder(data: Path | None, *, own: bool = False) -> Path:
-    """The data folder: `data`, else the environment variable OSTRAKON_DATA.
+    """Return the data folder: `data`, else the environment variable OSTRAKON_DATA.
 
     own: whether votes of teachers of our own would do, too. Errors: `InvalidInput` where neither is given.
     """
@@ -41,7 +41,7 @@ def folder(data: Path | None, *, own: bool = False) -> Path:
 
 
 def are_in(data: Path | None) -> bool:
-    """Whether the published votes of MNIST are in the data folder."""
+    """Return whether the published votes of MNIST are in the data folder."""
     return any(file.is_file() for file in _places(folder(data), _MNIST))
 
 
@@ -76,7 +76,7 @@ def adult(data: Path | None) -> PublicVotes:
 
 
 def mnist_student_indices(data: Path | None) -> IntArray:
-    """The 100 MNIST queries whose labels the 2017 student was trained on."""
+    """Return the 100 MNIST queries whose labels the 2017 student was trained on."""
     return _load(data, "mnist_250_teachers_100_indices_used_by_student.npy").astype(np.int64)
 
 

@@ -38,7 +38,7 @@ def priced(
     max_answers: int,
     orders: FloatArray = HALF_ORDERS,
 ) -> tuple[Cell, ...]:
-    """The cells of `COLUMNS` for one run. orders: of the published bound. max_answers: a cap on the answers."""
+    """Return the cells of `COLUMNS` for one run. orders: of the published bound. max_answers: a cap on the answers."""
     bound = published_curve(votes, mechanism, orders)
     exact = exact_curve(votes, mechanism, DEFAULT_ORDERS)
     guarantee, capped = (

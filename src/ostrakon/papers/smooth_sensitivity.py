@@ -37,7 +37,7 @@ _ENTRIES = 1 << 22
 def check_sensitivities(
     votes: Votes, *, threshold: float, sigma1: float, order: float, distances: int | None = None
 ) -> FloatArray:
-    """The largest local sensitivity of the threshold check's cost within d votes, shape (queries, distances).
+    """Return the largest local sensitivity of the threshold check's cost within d votes, shape (queries, distances).
 
     The cost depends on the top count alone, which moves by at most one a vote: every count within d is tried.
     Private. Source: pate-2018, Appendix B.4, for Algorithm 1's first step.
@@ -66,7 +66,7 @@ def smooth_sensitivity(
     smoothness: float,
     answered: ArrayLike | None = None,
 ) -> float:
-    """The beta-smooth sensitivity of a run's published cost at one order. Private.
+    """Return the beta-smooth sensitivity of a run's published cost at one order. Private.
 
     mechanism: GNMax or ConfidentGNMax. smoothness: beta, above 0.
     answered: which queries were answered, booleans of shape (queries,): the check of every query and the label of
@@ -126,7 +126,7 @@ def _maxima(values: FloatArray) -> FloatArray:
 
 @singledispatch
 def _parts(mechanism: Mechanism, votes: Votes, order: float, weights: FloatArray | None) -> _Summed:
-    """The sensitivity of a run at any distance."""
+    """Return the sensitivity of a run at any distance."""
     raise InvalidInput(f"mechanism must be gnmax or confident-gnmax, got {mechanism.name}.")
 
 
@@ -170,7 +170,7 @@ def _smooth(summed: _Summed, teachers: int, smoothness: float) -> float:
 
 
 def _check_sensitivity_of_counts(teachers: int, threshold: float, sigma1: float, order: float) -> FloatArray:
-    """How far the check's cost moves with the top count, for top counts 0 to teachers; (teachers + 1,)."""
+    """Return how far the check's cost moves with the top count, for top counts 0 to teachers; (teachers + 1,)."""
     counts = np.column_stack([np.arange(teachers + 1), np.zeros(teachers + 1)])
     costs = rdp_threshold(counts, threshold=finite("threshold", threshold), sigma1=sigma1, orders=[order])[:, 0]
     step = np.abs(np.diff(costs))
@@ -178,7 +178,7 @@ def _check_sensitivity_of_counts(teachers: int, threshold: float, sigma1: float,
 
 
 def _spread(of_counts: FloatArray, tops: IntArray, distances: int) -> FloatArray:
-    """The largest value within d of each top count, clipped to the possible counts; (tops, distances)."""
+    """Return the largest value within d of each top count, clipped to the possible counts; (tops, distances)."""
     d = np.arange(distances)
     last = len(of_counts) - 1
     below = of_counts[np.maximum(tops[:, None] - d, 0)]

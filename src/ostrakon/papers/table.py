@@ -42,7 +42,7 @@ class Table:
                 raise ValueError(f"The chart of {self.title!r} names no column: {sorted(drawn - set(self.columns))}.")
 
     def column(self, name: str) -> list[Cell]:
-        """The cells of one column, from the top."""
+        """Return the cells of one column, from the top."""
         index = self.columns.index(name)
         return [row[index] for row in self.rows]
 

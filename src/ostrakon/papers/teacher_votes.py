@@ -36,7 +36,7 @@ class TeacherVotes:
 
 
 def file_of(folder: Path, name: str, teachers: int) -> Path:
-    """Where the votes of an ensemble are kept."""
+    """Return where the votes of an ensemble are kept."""
     return folder / f"{name}-{teachers}-teachers.npz"
 
 
@@ -84,7 +84,7 @@ def ensembles(
     say: Say,
     progress: bool | Report | None = None,
 ) -> Mapping[int, TeacherVotes]:
-    """The votes of ensembles of `sizes` teachers, by size.
+    """Return the votes of ensembles of `sizes` teachers, by size.
 
     kept: folders in which votes may lie. out: where missing ones are trained and kept; None: they are left out.
     say: receives what is trained. Every ensemble is stored when it is finished; a killed run continues from there.

@@ -39,7 +39,7 @@ def write(paper: str, tables: Sequence[Table], folder: Path) -> list[Path]:
 
 
 def file_name(title: str) -> str:
-    """A title as the name of a file.
+    """Return a title as the name of a file.
 
     >>> file_name("Figure 6 (MNIST): epsilon, 80 teachers")
     'figure-6-mnist-epsilon-80-teachers'
@@ -48,7 +48,7 @@ def file_name(title: str) -> str:
 
 
 def text(cell: Cell) -> str:
-    """A cell for people: numbers to four digits, a dash for nothing."""
+    """Return a cell for people: numbers to four digits, a dash for nothing."""
     if cell is None:
         return "–"
     return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
@@ -61,7 +61,7 @@ def _markdown(table: Table) -> str:
 
 
 def picture(table: Table, chart: Chart) -> bytes:
-    """A PNG of a table: panels beside each other, a line for each of the values of `chart.by`."""
+    """Return a PNG of a table: panels beside each other, a line for each of the values of `chart.by`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

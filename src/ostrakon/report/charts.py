@@ -36,7 +36,7 @@ class Bar:
 
 
 def bar_chart(title: str, bars: Sequence[Bar], *, note: str = "") -> str:
-    """An HTML figure with one line for each bar; names are shown as text, whatever they hold.
+    """Return an HTML figure with one line for each bar; names are shown as text, whatever they hold.
 
     note: further words below the title.
     """
@@ -53,7 +53,7 @@ def bar_chart(title: str, bars: Sequence[Bar], *, note: str = "") -> str:
 
 
 def released_charts(outcome: FinishedRun) -> str:
-    """Where the privacy budget went, the privacy curve, and how many labels each class was given.
+    """Return where the privacy budget went, the privacy curve, and how many labels each class was given.
 
     Guarantee: a function of released and public numbers.
     """
@@ -73,7 +73,7 @@ def released_charts(outcome: FinishedRun) -> str:
 
 
 def claim_in_short(statement: Statement) -> str:
-    """The guarantee, for the title of a picture."""
+    """Return the guarantee, for the title of a picture."""
     claimed = statement.guarantee
     if claimed is None:
         return "no guarantee"
@@ -81,7 +81,7 @@ def claim_in_short(statement: Statement) -> str:
 
 
 def _rates(outcome: FinishedRun) -> str:
-    """The share of records that have each label, of many labels the most frequent ones."""
+    """Return the share of records that have each label, of many labels the most frequent ones."""
     if outcome.plan.labels is not None:
         answered = (outcome.answers.labels.reshape(-1, outcome.plan.labels) != NO_ANSWER).sum(axis=0)
         bars = [
@@ -97,7 +97,7 @@ def _rates(outcome: FinishedRun) -> str:
 
 
 def _quantities(outcome: FinishedRun) -> str:
-    """How many public rows were given which mean of the quantity."""
+    """Return how many public rows were given which mean of the quantity."""
     assert outcome.quantity is not None
     shares = cell_shares(outcome.answers, noise=float(outcome.plan.mechanism.parameters()["sigma2"]))
     known = shares[np.isfinite(shares)]
@@ -112,7 +112,7 @@ def _quantities(outcome: FinishedRun) -> str:
 
 
 def cell_shares(answers: Answers, *, noise: float) -> NDArray[np.float64]:
-    """The mean of the quantity of the records nearest to each row asked about, as a share of the range, 0 to 1.
+    """Return the mean of the quantity of the records nearest to each row asked about, as a share of the range, 0 to 1.
 
     NaN where the noisy number of records is below `_ENOUGH` standard deviations of its noise. noise: of one count.
     """
@@ -174,7 +174,7 @@ _MOST_TICKS = 6
 
 
 def curve_chart(statement: Statement) -> str:
-    """An HTML figure of the curve; empty for a statement without one, or with a single point.
+    """Return an HTML figure of the curve; empty for a statement without one, or with a single point.
 
     Guarantee: a function of the statement. Every point of the line is a pair (epsilon, delta) that holds.
     """
@@ -203,7 +203,7 @@ def curve_chart(statement: Statement) -> str:
 
 
 def _line(points: tuple[tuple[float, float], ...]) -> list[tuple[float, float]]:
-    """The points, and between two of them the chord of delta in e^epsilon."""
+    """Return the points, and between two of them the chord of delta in e^epsilon."""
     drawn = [points[0]]
     for (high, few), (low, many) in pairwise(points):
         for part in range(1, _PARTS + 1):
@@ -231,7 +231,7 @@ def _axes(first: int, top: float, position: Callable[[float, float], tuple[float
 
 
 def _step(largest: float) -> float:
-    """A round distance of ticks, at most six of them up to `largest`.
+    """Return a round distance of ticks, at most six of them up to `largest`.
 
     >>> _step(1.9), _step(0.43), _step(10.0)
     (0.5, 0.1, 2.0)

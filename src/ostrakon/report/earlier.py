@@ -43,7 +43,7 @@ def write_recipe(
 
 
 def read_release(folder: Path) -> EarlierRelease:
-    """What a refit needs of the release in `folder`.
+    """Return what a refit needs of the release in `folder`.
 
     Errors: `InvalidInput` in one sentence for anything but a finished release, as it was written, of a run that can be
     refitted.
@@ -122,7 +122,7 @@ def answers_of_file(path: Path, content: Mapping[str, Any]) -> tuple[list[str], 
 
 
 def bins_of_errors(quantity: Quantity, *, units: int, noise: float) -> list[str]:
-    """The first column of a table of noisy counts of errors: the largest error of every bin."""
+    """Return the first column of a table of noisy counts of errors: the largest error of every bin."""
     return [f"{edge:.10g}" for edge in (quantity.high - quantity.low) * edges_of(units, noise)]
 
 

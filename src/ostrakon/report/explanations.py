@@ -56,7 +56,7 @@ class _Answers:
 
 
 def importances(outcome: FinishedRun) -> list[tuple[str, float]]:
-    """The mean change of the student's answers if a column is shuffled, by column, the largest first.
+    """Return the mean change of the student's answers if a column is shuffled, by column, the largest first.
 
     Changes of probabilities are half of the sum over classes; of several labels, the mean over labels. Empty for
     images, texts, embeddings and more than `MOST_COLUMNS` columns.
@@ -74,7 +74,7 @@ def importances(outcome: FinishedRun) -> list[tuple[str, float]]:
 
 
 def _shuffled(rows: Any) -> Any:
-    """Two copies of the rows for each column, one after the other, in which that column is shuffled."""
+    """Return two copies of the rows for each column, one after the other, in which that column is shuffled."""
     # One call of the student for all columns: scikit-learn's `permutation_importance` calls it for each, in 5 times the
     # time, with equal results but for the orders.
     orders = np.random.default_rng(0).permuted(np.tile(np.arange(len(rows)), (2, 1)), axis=1)
@@ -90,7 +90,7 @@ def _shuffled(rows: Any) -> Any:
 
 
 def importance_chart(ranked: Sequence[tuple[str, float]], outcome: FinishedRun) -> str:
-    """The columns whose values matter most to the student, as an HTML figure; empty without any."""
+    """Return the columns whose values matter most to the student, as an HTML figure; empty without any."""
     if not ranked:
         return ""
     most = max(ranked[0][1], 1e-12)
@@ -110,7 +110,7 @@ def importance_chart(ranked: Sequence[tuple[str, float]], outcome: FinishedRun) 
 
 
 def shape_charts(ranked: Sequence[tuple[str, float]], outcome: FinishedRun) -> str:
-    """The function of each column of an additive student, as HTML figures; empty for other students."""
+    """Return the function of each column of an additive student, as HTML figures; empty for other students."""
     released = outcome.student
     student = released.student
     fitted = student.classifier if isinstance(student, ShareStudent) else student
@@ -141,7 +141,7 @@ def _names(sample: Any) -> list[str]:
 
 
 def _shape(answers: _Answers, sample: Any, at: int, name: str) -> str:
-    """One picture: what the column adds at points of its public range, or for its most frequent words."""
+    """Return one picture: what the column adds at points of its public range, or for its most frequent words."""
     table = sample if hasattr(sample, "iloc") else pd.DataFrame(np.asarray(sample))
     column = table.iloc[:, at]
     numbers = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
@@ -164,14 +164,14 @@ def _ranks(number: int) -> NDArray[np.int64]:
 
 
 def _of_column(table: Any, at: int) -> Any:
-    """The first row, again and again, with every value of one column."""
+    """Return the first row, again and again, with every value of one column."""
     rows = pd.concat([table.iloc[[0] * len(table)]], ignore_index=True)
     rows.isetitem(at, table.iloc[:, at].reset_index(drop=True))
     return rows
 
 
 def _added(answers: _Answers, rows: Any, sample: Any) -> FloatArray:
-    """The scores of rows, (rows, lines): log-odds of the second of two classes, else centred logarithms."""
+    """Return the scores of rows, (rows, lines): log-odds of the second of two classes, else centred logarithms."""
     likely = answers.predict(rows if hasattr(sample, "iloc") else rows.to_numpy())
     logs = np.log(np.maximum(likely, _LEAST))
     if logs.shape[1] == 2:
@@ -185,7 +185,7 @@ _WORD = 90
 
 
 def _picture(name: str, points: Any, drawn: FloatArray, *, numbers: bool) -> str:
-    """A tile with a curve over numbers, or with dots beside words."""
+    """Return a tile with a curve over numbers, or with dots beside words."""
     title = html.escape(name)
     return (
         f'<li><span>{title}</span><svg class="curve" viewBox="0 0 {_WIDE} {_HIGH}" role="img" '
@@ -227,7 +227,7 @@ def _dots(points: Any, drawn: FloatArray) -> str:
 
 
 def _range(drawn: FloatArray) -> tuple[float, float]:
-    """The least and the greatest value, 0 included."""
+    """Return the least and the greatest value, 0 included."""
     low, high = min(float(drawn.min()), 0.0), max(float(drawn.max()), 0.0)
     return low, max(high, low + 1e-9)
 

@@ -109,7 +109,7 @@ def first_page(
 
 
 def _intervals(content: dict[str, Any], intervals: PredictionIntervals | None) -> dict[str, str]:
-    """What is said of the intervals of a quantity; nothing where no errors were counted."""
+    """Return what is said of the intervals of a quantity; nothing where no errors were counted."""
     if intervals is not None:
         return {"Intervals.": intervals.in_words(Quantity(**content["quantity"]))}
     if any(asked["parameters"].get("errors") for asked in content["rounds"]):
@@ -118,7 +118,7 @@ def _intervals(content: dict[str, Any], intervals: PredictionIntervals | None) -
 
 
 def predicts(content: dict[str, Any]) -> str:
-    """What the student predicts, in one sentence."""
+    """Return what the student predicts, in one sentence."""
     if "quantity" in content:
         return f"It estimates a quantity from {_range(content)}."
     if "several_labels" in content:
@@ -127,7 +127,7 @@ def predicts(content: dict[str, Any]) -> str:
 
 
 def _range(content: dict[str, Any]) -> str:
-    """The public range of a quantity, in words."""
+    """Return the public range of a quantity, in words."""
     return "{low:.10g} to {high:.10g}".format(**content["quantity"])
 
 
@@ -142,7 +142,7 @@ def _encoded(packages: Sequence[str] | None) -> str:
 
 
 def protected(content: dict[str, Any]) -> str:
-    """What one unit of privacy is, in plain words."""
+    """Return what one unit of privacy is, in plain words."""
     if content["guarantee"] is None:
         return "Nothing."
     column = content["unit_column"]
@@ -165,7 +165,7 @@ def protected(content: dict[str, Any]) -> str:
 
 
 def strength(content: dict[str, Any]) -> str:
-    """The attacker's best odds, in plain words."""
+    """Return the attacker's best odds, in plain words."""
     guarantee, guess = content["guarantee"], content["membership_guess"] or content["label_guess"]
     if guarantee is None:
         return f"{escaped(content['not_private'])} No limit can be stated."
@@ -312,7 +312,7 @@ def _on_test_rows(measures: AnyMeasures | None) -> list[str]:
 
 
 def _by_class(recalls: Sequence[Recall]) -> list[str]:
-    """How well classes are recognised, in one sentence; nothing where the ranges say nothing of it."""
+    """Return how well classes are recognised, in one sentence; nothing where the ranges say nothing of it."""
     if not recalls:
         return []
     *classes, mean = recalls

@@ -38,7 +38,7 @@ def outlook_table(outlook: Outlook) -> Table:
 
 
 def outlook_sentences(outlook: Outlook) -> list[str]:
-    """What belongs below that table: refusals in full, and what the attacker's odds are about."""
+    """Return what belongs below that table: refusals in full, and what the attacker's odds are about."""
     refused = _at_epsilons("Refused", [(one.epsilon, one.mechanism, one.refusal) for one in outlook.offers])
     trained = {one.mechanism: 1 for one in outlook.offers if one.plan is not None and one.plan.labels}
     of_labels = f"Queries of {', '.join(trained)}: one for each of the {outlook.classes} labels of a public row."
@@ -48,7 +48,7 @@ def outlook_sentences(outlook: Outlook) -> list[str]:
 
 
 def accuracy_table(outlook: Outlook, rehearsal: Rehearsal) -> Table:
-    """One row for each plan that was rehearsed: the accuracy or other measures, and the interval of one run's.
+    """Return one row for each plan that was rehearsed: the accuracy or other measures, and the interval of one run's.
 
     With simulated labels: the points of accuracy below boosting without noise, and their range.
     """
@@ -73,7 +73,7 @@ def accuracy_table(outlook: Outlook, rehearsal: Rehearsal) -> Table:
 
 
 def accuracy_sentences(outlook: Outlook) -> list[str]:
-    """What forecasts rest on, and what they compare with; or why there are none."""
+    """Return what forecasts rest on, and what they compare with; or why there are none."""
     played = outlook.rehearsal
     if played is None:
         return [outlook.basis]
@@ -112,7 +112,7 @@ def _at_epsilons(what: str, reasons: Iterable[tuple[float, str, str | None]]) ->
 
 
 def odds_sentences(offers: Iterable[Offer]) -> list[str]:
-    """What an attacker could gain at most, in words; nothing where it was not computed."""
+    """Return what an attacker could gain at most, in words; nothing where it was not computed."""
     known = [one for one in offers if one.odds is not None and one.plan is not None]
     return [
         f"An attacker who guesses {question} is right at most as often as the table says, instead of 50% of the "
@@ -129,7 +129,7 @@ def _about(offer: Offer) -> str:
 
 
 def offer_table(offer: Offer) -> Table:
-    """One plan, line by line: what a run would ask, and at what price."""
+    """Return one plan, line by line: what a run would ask, and at what price."""
     table, plan = pairs_table(()), offer.plan
     assert plan is not None
     table.add_row("Mechanism", offer.mechanism)
@@ -172,7 +172,7 @@ def _cells(offer: Offer) -> tuple[str, ...]:
 
 
 def odds_in_words(odds: float) -> str:
-    """A share of right guesses as a percentage, rounded up.
+    """Return a share of right guesses as a percentage, rounded up.
 
     >>> odds_in_words(0.5992)
     '60.0%'

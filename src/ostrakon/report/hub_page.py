@@ -51,7 +51,7 @@ def privacy_facts(content: dict[str, Any], checksum: str) -> dict[str, Any]:
 
 
 def _task(manifest: dict[str, Any]) -> str | None:
-    """The hub's name of what the student does; None where it takes numbers that an encoder made of a row."""
+    """Return the hub's name of what the student does; None where it takes numbers that an encoder made of a row."""
     given = manifest["input"]
     if "quantity" in manifest:
         return "tabular-regression"

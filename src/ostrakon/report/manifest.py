@@ -17,7 +17,7 @@ def write_manifest(folder: Path) -> None:
 
 
 def is_finished(folder: Path, *, again: bool = False) -> bool:
-    """Whether `folder` holds a release that is as it was written; False where it is missing or empty.
+    """Return whether `folder` holds a release that is as it was written; False where it is missing or empty.
 
     again: whether the command that asks writes a release that is removed, which the errors advise then.
 

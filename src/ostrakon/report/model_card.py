@@ -75,7 +75,7 @@ def model_card(
 
 
 def title_of(content: dict[str, Any], understood: Understood) -> str:
-    """What the student predicts: the target, where it has a name, and the first labels.
+    """Return what the student predicts: the target, where it has a name, and the first labels.
 
     >>> title_of({"classes": ["Yes", "No"]}, Understood(target="Churn"))
     'Churn: Yes / No'
@@ -103,7 +103,7 @@ def encoded_with(manifest: dict[str, Any]) -> list[str] | None:
 
 
 def _features(content: dict[str, Any], manifest: dict[str, Any]) -> list[str]:
-    """How the numbers that the student takes are made of a row, where nothing in the release makes them."""
+    """Return how the numbers that the student takes are made of a row, where nothing in the release makes them."""
     embedded = [column for column in manifest["input"].get("columns", []) if column["kind"] == "embedding"]
     if not embedded:
         return []

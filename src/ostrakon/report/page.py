@@ -77,7 +77,7 @@ ASKED = "Public images that were asked about"
 
 
 def page(card: str, *, title: str, charts: str, asked: str | None = None) -> str:
-    """One HTML document: the card (Markdown, as `model_card` writes it) with the charts above its first table.
+    """Return one HTML document: the card (Markdown, as `model_card` writes it) with the charts above its first table.
 
     Names of labels and columns are shown as they are: HTML, links and images in them have no effect.
 
@@ -118,7 +118,7 @@ _RELEASED = {
 
 
 def gallery(outcome: FinishedRun) -> str | None:
-    """The first `SHOWN` of them as an HTML figure; None where rows are not images that can be shown."""
+    """Return the first `SHOWN` of them as an HTML figure; None where rows are not images that can be shown."""
     images = None if outcome.images is None else _shades(outcome.images[:SHOWN])
     if outcome.images is None or images is None:
         return None
@@ -139,7 +139,7 @@ def gallery(outcome: FinishedRun) -> str | None:
 
 
 def _answers_in_words(outcome: FinishedRun) -> list[str]:
-    """What was released for each row that was asked about."""
+    """Return what was released for each row that was asked about."""
     answers, classes = outcome.answers, [str(label) for label in outcome.classes]
     if outcome.quantity is not None:
         shares = cell_shares(answers, noise=float(outcome.plan.mechanism.parameters()["sigma2"]))
@@ -154,7 +154,7 @@ def _answers_in_words(outcome: FinishedRun) -> list[str]:
 
 
 def _png(image: NDArray[np.float64]) -> str:
-    """An image of shades from 0 to 1 as a PNG, in base64."""
+    """Return an image of shades from 0 to 1 as a PNG, in base64."""
     step = math.ceil(max(image.shape[:2]) / _PIXELS)
     if step > 1:
         high, wide = (max(size // step, 1) for size in image.shape[:2])

@@ -21,12 +21,12 @@ _COLOURS = {"answered": _ANSWERED, "check": _CHECK, "unused": _UNUSED}
 
 
 def picture(outcome: Outcome, path: Path | None = None) -> Path:
-    """One PNG of where the votes and the budget went; default: `private/picture.png`, because it shows votes."""
+    """Return one PNG of where the votes and the budget went; default: `private/picture.png`, because it shows votes."""
     return side_by_side({"": outcome}, outcome.folder / "private" / "picture.png" if path is None else path)
 
 
 def side_by_side(outcomes: Mapping[str, Outcome], path: Path) -> Path:
-    """The same of several runs, by name, in one PNG at `path`. Private: it shows votes."""
+    """Return the same of several runs, by name, in one PNG at `path`. Private: it shows votes."""
     figure = Figure(figsize=(10 if len(outcomes) == 1 else 6.4 * len(outcomes), 6.8), layout="constrained")
     parts = figure.subfigures(1, len(outcomes), squeeze=False, wspace=0.03)[0]
     for part, (name, outcome) in zip(parts, outcomes.items(), strict=True):

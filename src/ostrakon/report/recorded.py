@@ -92,7 +92,7 @@ class _Differs(Exception):
 
 
 def _level_of(account: History, highest: History) -> str | None:
-    """The level of consent that an account is for, if it belongs to that of the highest level."""
+    """Return the level of consent that an account is for, if it belongs to that of the highest level."""
     start = f"{highest.name}, level "
     return account.name.removeprefix(start) if account.name.startswith(start) else None
 
@@ -118,7 +118,7 @@ def _read_numbers(folder: Path, content: dict[str, Any]) -> tuple[Answers, str]:
 
 
 def _bins_stated(content: dict[str, Any]) -> list[str] | None:
-    """The bins of errors that follow from a statement; None if it states none."""
+    """Return the bins of errors that follow from a statement; None if it states none."""
     try:
         first, quantity = content["rounds"][0], Quantity(**content["quantity"])
         noise = build(first["mechanism"], first["parameters"]).error_noise
@@ -163,7 +163,7 @@ def _require_levels(content: dict[str, Any], spend: Spend, levels: dict[str, Spe
 
 
 def _parts(content: Any, name: str) -> list[dict[str, Any]]:
-    """A list of objects in a statement."""
+    """Return a list of objects in a statement."""
     parts = content.get(name) if isinstance(content, dict) else None
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
         raise _Differs(f"{name} must be a list of objects, got {quote(parts)}")

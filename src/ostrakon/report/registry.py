@@ -28,7 +28,7 @@ def registry_entry(
     units: int | None,
     estimates: Sequence[Agreement | Recall] = (),
 ) -> dict[str, Any]:
-    """The entry for the registry of deployments, from what the release states.
+    """Return the entry for the registry of deployments, from what the release states.
 
     What the registry requires and is not known (its name and region, who files it) is null; the operator fills it in
     before filing. What it does not require is left out. Nothing is invented.

@@ -215,7 +215,7 @@ def refuse_other_report(home: RunFolder, details: ReportDetails) -> None:
 
 
 def labels_csv(outcome: FinishedRun) -> str:
-    """The released labels: one line per public row that was asked about, in the order it was asked.
+    """Return the released labels: one line per public row that was asked about, in the order it was asked.
 
     row: its place in the public data, from 0. label: empty where there is none. source: "teachers", or "student"
     where a confident student of the first round was not contradicted. Of several labels, a column for each: 1, 0, or
@@ -234,7 +234,7 @@ def labels_csv(outcome: FinishedRun) -> str:
 
 
 def values_csv(outcome: FinishedRun, quantity: Quantity) -> str:
-    """The released means of a quantity: one line per public row that was asked about, in the order it was asked.
+    """Return the released means of a quantity: one line per public row that was asked about, in the order it was asked.
 
     row: its place in the public data, from 0. value: empty where too few records speak (`charts.cell_shares`).
     """
@@ -253,7 +253,7 @@ def counts_csv(outcome: FinishedRun, counts: FloatArray) -> str:
 
 
 def _by_class(first: str, lines: Iterable[Any], outcome: FinishedRun, table: FloatArray) -> str:
-    """A released table with a column for each class, or for votes for labels and after them those against."""
+    """Return a released table with a column for each class, or for votes for labels and after them those against."""
     names = [str(label) for label in outcome.classes]
     names = names if table.shape[1] == len(names) else [*names, *(f"not {name}" for name in names)]
     rows = ([line, *numbers] for line, numbers in zip(lines, table.tolist(), strict=True))
@@ -265,13 +265,13 @@ def _kind(outcome: FinishedRun) -> str:
 
 
 def _query_names(outcome: FinishedRun) -> list[Any]:
-    """What was asked about: places of public rows, or names of cells."""
+    """Return what was asked about: places of public rows, or names of cells."""
     asked = outcome.queries.tolist()
     return asked if outcome.cells is None else [outcome.cells[number] for number in asked]
 
 
 def moments_csv(outcome: FinishedRun, moments: FloatArray) -> str:
-    """The noisy sums of features, where the mechanism releases them: a line per direction, a column per class.
+    """Return the noisy sums of features, where the mechanism releases them: a line per direction, a column per class.
 
     direction: 0 is the constant of `ostrakon.features.moments.MomentMap`, which says what every record (or user) adds
     to its class and takes from all classes; the others are its features, a function of the public rows. Of a quantity
@@ -284,7 +284,7 @@ def moments_csv(outcome: FinishedRun, moments: FloatArray) -> str:
 
 
 def errors_csv(outcome: FinishedRun, errors: FloatArray) -> str:
-    """The noisy counts of the errors of the student of a quantity: a line per bin, by size.
+    """Return the noisy counts of the errors of the student of a quantity: a line per bin, by size.
 
     up_to: the largest error of the bin, in the unit of the quantity. records: how many records (or users) have such
     errors, with noise; exact steps of 1/1024 vote.

@@ -18,7 +18,7 @@ def write_statement(folder: Path, statement: Statement) -> None:
 
 
 def read_statement(folder: Path) -> dict[str, Any]:
-    """The content of `statement.json`; refused where it has another schema."""
+    """Return the content of `statement.json`; refused where it has another schema."""
     path = Path(folder) / FILE
     content = read_json(path)
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:

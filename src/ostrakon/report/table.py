@@ -26,7 +26,7 @@ WARNING, HEED = "[bold red]Warning[/]", "Warning: "
 
 
 def pairs_table(rows: Iterable[tuple[str, str]], *, style: str = "bold") -> Table:
-    """A table of names, in this style, and what is said of each."""
+    """Return a table of names, in this style, and what is said of each."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style=style, no_wrap=True)
     table.add_column(overflow="fold")
@@ -36,12 +36,12 @@ def pairs_table(rows: Iterable[tuple[str, str]], *, style: str = "bold") -> Tabl
 
 
 def run_table(outcome: Outcome, *, release: Path) -> Table:
-    """What a user wants to know first, and where everything is."""
+    """Return what a user wants to know first, and where everything is."""
     return pairs_table(_rows(outcome, release))
 
 
 def tables_side_by_side(outcomes: Mapping[str, tuple[Outcome, Path]]) -> Table:
-    """The same of several runs, by name: each a column. outcomes: each with its release."""
+    """Return the same of several runs, by name: each a column. outcomes: each with its release."""
     table = Table(box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     columns: list[dict[str, list[str]]] = []
@@ -56,7 +56,7 @@ def tables_side_by_side(outcomes: Mapping[str, tuple[Outcome, Path]]) -> Table:
 
 
 def refit_table(finished: FinishedRun, *, release: Path) -> Table:
-    """What was refitted, at which guarantee, and where it is."""
+    """Return what was refitted, at which guarantee, and where it is."""
     rows = *_privacy(finished), *_student(finished), *_intervals(finished), *_measured(finished)
     return pairs_table((*rows, ("May be published", str(release))))
 
@@ -98,7 +98,7 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
 
 
 def _student(finished: FinishedRun) -> Iterator[tuple[str, str]]:
-    """The student, what it is estimated to be worth, and warnings."""
+    """Yield the student, what it is estimated to be worth, and warnings."""
     measures = finished.measures if isinstance(finished.measures, Measures) else None
     for remark in finished.statement.remarks:
         if measures is not None and remark.startswith((NO_BETTER, UNDECIDED)):
@@ -117,7 +117,7 @@ def _student(finished: FinishedRun) -> Iterator[tuple[str, str]]:
 
 
 def _recalls(finished: FinishedRun) -> Iterator[tuple[str, str]]:
-    """The ranges of the recall of every class, or why there are none."""
+    """Yield the ranges of the recall of every class, or why there are none."""
     ranges = [one for one in finished.statement.estimates if isinstance(one, Recall)]
     one_class = any(remark.startswith(ONE_CLASS) for remark in finished.statement.remarks)
     known = one_class or finished.measures is not None
@@ -135,7 +135,7 @@ def _intervals(finished: FinishedRun) -> Iterator[tuple[str, str]]:
 
 
 def _measured(finished: FinishedRun) -> Iterator[tuple[str, str]]:
-    """What was measured on test rows; nothing without any."""
+    """Yield what was measured on test rows; nothing without any."""
     measures = finished.measures
     if measures is None:
         return
@@ -166,7 +166,7 @@ def _no_better(finished: FinishedRun, measures: Measures) -> str | None:
 
 
 def understood_table(understood: Understood) -> Table:
-    """What was understood of the files, to be read before anything is spent."""
+    """Return what was understood of the files, to be read before anything is spent."""
     said = [*understood.facts.items(), *((WARNING, warning) for warning in understood.warnings)]
     said += [("Note", note) for note in understood.notes]
     return pairs_table(((what, escape(words)) for what, words in said), style="dim")

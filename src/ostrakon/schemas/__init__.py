@@ -12,7 +12,7 @@ SCHEMAS = ("account", "audit", "registry", "statement")
 
 
 def schema_text(name: str) -> str:
-    """The schema as it is shipped.
+    """Return the schema as it is shipped.
 
     name: one of `SCHEMAS`. Errors: `InvalidInput` for any other.
 
@@ -25,7 +25,7 @@ def schema_text(name: str) -> str:
 
 
 def schema(name: str) -> dict[str, Any]:
-    """The same as an object, for a validator of JSON Schema.
+    """Return the same as an object, for a validator of JSON Schema.
 
     >>> sorted(schema("account")["properties"]["worst_case"]["properties"])
     ['delta', 'epsilon']

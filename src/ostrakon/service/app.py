@@ -371,7 +371,7 @@ def _status(error: Exception) -> int:
 
 
 def _first(error: Any, allowed: Mapping[str, str]) -> str:
-    """The first error of a request, in words."""
+    """Return the first error of a request, in words."""
     first = error.errors()[0]
     where = first["loc"]
     if len(where) > 4 and where[:2] == ("body", "rows"):

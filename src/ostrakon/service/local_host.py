@@ -4,7 +4,7 @@ import ipaddress
 
 
 def is_local(host: str) -> bool:
-    """Whether `host` is a loopback address or localhost."""
+    """Return whether `host` is a loopback address or localhost."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -101,7 +101,7 @@ class TokenCheck:
         await (self._app if refusal is None else refusal)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Application | None:
-        """The refusal; None for a known client, or an open path, within its rate."""
+        """Return the refusal; None for a known client, or an open path, within its rate."""
         address = str((scope.get("client") or ["unknown"])[0])
         if scope["path"] in OPEN_PATHS:
             if self._limiter.hit(OPEN_PER_SECOND, "open", address):

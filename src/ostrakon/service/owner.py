@@ -203,7 +203,7 @@ class OwnerVotes:
             self._block, self._given = None, {}
 
     def _of(self, terms: Terms) -> Budget:
-        """The budget of blocks of these terms."""
+        """Return the budget of blocks of these terms."""
         if self._priced is None or self._priced[0] != terms:
             if self._block is not None:
                 self.close()

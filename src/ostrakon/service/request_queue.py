@@ -191,7 +191,7 @@ class RequestQueue:
             return [self._answer_requests([request])[0] for request in requests]
 
     def _text(self, row: Mapping[str, Any]) -> str:
-        """A checksum of a row in its client's words: texts and pictures are too large to be remembered."""
+        """Return a checksum of a row in its client's words: texts and pictures are too large to be remembered."""
         words = json.dumps([row.get(name) for name in self._names], allow_nan=False)
         return hashlib.sha256(words.encode()).hexdigest()
 

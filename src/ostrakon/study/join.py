@@ -243,7 +243,7 @@ def _task(study: Study, private: str | os.PathLike[str], *, by: str) -> Task:
 
 
 def _share(mechanism: SharedGNMax) -> OneDraw:
-    """One owner's noisy table, in whole steps."""
+    """Return one owner's noisy table, in whole steps."""
     return OneDraw(
         name="noisy share", sample=lambda votes, rng: mechanism.share(votes), parameters=mechanism.parameters
     )

@@ -167,7 +167,7 @@ def read_sum(folder: Path, study: Study) -> tuple[list[str], IntArray]:
 
 
 def _table_bytes(study: Study) -> int:
-    """The largest size of a table of this study as an .npy file."""
+    """Return the largest size of a table of this study as an .npy file."""
     return 8 * len(study.queries) * len(study.classes) + 1024
 
 

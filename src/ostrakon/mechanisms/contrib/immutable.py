@@ -135,7 +135,7 @@ class Immutable(Mechanism):
         return 0.0, math.sqrt(2) * (self.constant + 1) / self.noise_scale
 
     def claimed_epsilon(self, *, queries: int, delta: float) -> float:
-        """What the papers charge for `queries` queries at `delta`. *Not a guarantee*: the claim is wrong.
+        """Return what the papers charge for `queries` queries at `delta`. *Not a guarantee*: the claim is wrong.
 
         Laplace: 2 gamma a query, or `4 T gamma^2 + 2 gamma sqrt(2 T ln(1/delta))` for T of them, whichever is less.
         Gaussian ("details have been discussed" in pate-2018): Rényi cost order / sigma2^2 a query, converted at the

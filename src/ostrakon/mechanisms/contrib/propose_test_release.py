@@ -118,7 +118,7 @@ class ProposeTestRelease(Mechanism):
         return np.full(np.shape(orders), np.inf)
 
     def failure(self, *, queries: int) -> float:
-        """An upper bound on the delta that `queries` queries spend on answers to unstable ones."""
+        """Return an upper bound on the delta that `queries` queries spend on answers to unstable ones."""
         passed, _ = self.log_check(np.array([-self.threshold]))
         return whole("queries", queries) * math.exp(float(passed[0])) * (1 + 1e-12)
 

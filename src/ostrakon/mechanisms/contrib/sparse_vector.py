@@ -88,7 +88,7 @@ class SparseVector(StatefulMechanism):
         return answers
 
     def log_probabilities(self, votes: Votes) -> FloatArray:
-        """The law of each query's outcome *within this batch, in this order*, averaged over the others.
+        """Return the law of each query's outcome *within this batch, in this order*, averaged over the others.
 
         Shape (queries, classes + 1). The outcomes are dependent: their product is not the law of a run, so costs are
         never computed from them. Accurate to about 1e-12.
