@@ -130,7 +130,7 @@ def test_the_part_of_a_large_table_is_the_same_in_every_order(tmp_path, monkeypa
     parts = []
     for number, order in enumerate((rows, rows[::-1], rows.sample(frac=1, random_state=0))):
         order.to_csv(tmp_path / f"{number}.csv", index=False)
-        parts.append(open_table(tmp_path / f"{number}.csv").some(["a", "b"]))
+        parts.append(open_table(tmp_path / f"{number}.csv").sample(["a", "b"]))
     assert len(parts[0]) == 50
     assert all(part.equals(parts[0]) for part in parts)
     # It is no stretch of the table in any sense that the numbers have.

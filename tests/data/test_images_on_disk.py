@@ -153,7 +153,7 @@ def test_large_images_are_looked_at_few_at_a_time(monkeypatch):
     assert [len(some) for some in images_on_disk.blocks_of(np.empty((9000, 28, 28), np.uint8))] == [4096, 4096, 808]
     large = np.empty((50, 1024, 1024, 3), np.uint8)
     assert max(4 * some.size for some in images_on_disk.blocks_of(large)) <= 2**26
-    assert images_on_disk.at_once(np.empty((2, 10_000, 10_000), np.uint8)) == 1
+    assert images_on_disk.block_size(np.empty((2, 10_000, 10_000), np.uint8)) == 1
 
 
 def test_an_array_of_an_npz_by_another_name_or_twice(tmp_path):

@@ -43,13 +43,13 @@ class LossLaw:
         return [math.inf if self.infinite >= delta else epsilon(delta) for delta in deltas]
 
 
-def loss_law(law: Mechanism, pair: Pair, *, here: int, grid: int = _GRID) -> LossLaw:
-    """Return the loss of `pair[here]` against the other side, over all queries, which the law must draw independently.
+def loss_law(law: Mechanism, pair: Pair, *, side: int, grid: int = _GRID) -> LossLaw:
+    """Return the loss of `pair[side]` against the other side, over all queries, which the law must draw independently.
 
     Losses are rounded down to a grid and summed by fast Fourier transforms, so no epsilon is overstated except by the
     law's own numerical error.
     """
-    logs = [for_rows(law, votes.queries).log_probabilities(votes) for votes in (pair[here], pair[1 - here])]
+    logs = [for_rows(law, votes.queries).log_probabilities(votes) for votes in (pair[side], pair[1 - side])]
     kinds = kinds_of(*pair)
     _, first, multiplicity = np.unique(kinds, return_index=True, return_counts=True)
     log_p, log_q = logs[0][first], logs[1][first]
@@ -77,7 +77,7 @@ def loss_law(law: Mechanism, pair: Pair, *, here: int, grid: int = _GRID) -> Los
 
 def law_epsilons(law: Mechanism, pair: Pair, deltas: Sequence[float], *, grid: int = _GRID) -> list[float]:
     """Return at each delta a lower bound of the law's epsilon on this pair, in the worse direction."""
-    directions = [loss_law(law, pair, here=side, grid=grid).epsilons(deltas) for side in (0, 1)]
+    directions = [loss_law(law, pair, side=side, grid=grid).epsilons(deltas) for side in (0, 1)]
     return [max(values) for values in zip(*directions, strict=True)]
 
 

@@ -260,10 +260,10 @@ def _claim(claimed: Any) -> tuple[float, float]:
     )
 
 
-def _rows(name: str, given: Any) -> Rows:
-    if not isinstance(given, tuple) or len(given) != 2:
-        raise InvalidInput(f"{name} must be a pair (X, y), got {quote(given)}.")
-    X, y = (np.asarray(part) for part in given)
+def _rows(name: str, value: Any) -> Rows:
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise InvalidInput(f"{name} must be a pair (X, y), got {quote(value)}.")
+    X, y = (np.asarray(part) for part in value)
     if not X.ndim or y.ndim != 1 or len(X) != len(y) or not len(y):
         raise InvalidInput(
             f"{name} must be rows and as many labels, at least one, got the shapes {X.shape} and {y.shape}."
@@ -271,15 +271,15 @@ def _rows(name: str, given: Any) -> Rows:
     return X, y
 
 
-def _canaries(given: Any, data: Rows, classes: NDArray[Any], rng: np.random.Generator) -> Rows:
-    if isinstance(given, tuple):
-        rows = _rows("canaries", given)
+def _canaries(value: Any, data: Rows, classes: NDArray[Any], rng: np.random.Generator) -> Rows:
+    if isinstance(value, tuple):
+        rows = _rows("canaries", value)
         if rows[0].shape[1:] != data[0].shape[1:]:
             raise InvalidInput(
                 f"canaries must have rows of the shape {data[0].shape[1:]}, as data has, got {rows[0].shape[1:]}."
             )
         return rows
-    number = whole("canaries", given, at_least=1, at_most=len(data[1]))
+    number = whole("canaries", value, at_least=1, at_most=len(data[1]))
     if len(classes) < 2:
         raise InvalidInput("canaries must be given as (X, y) if data has labels of one class only.")
     chosen = rng.choice(len(data[1]), size=number, replace=False)

@@ -58,12 +58,12 @@ def _stamp(array: NDArray[Any]) -> tuple[int, ...]:
 
 def blocks_of(X: Any) -> Iterator[NDArray[Any]]:
     """Yield the rows of an array, or of `Pixels`, in blocks."""
-    several = at_once(X)
-    for at in range(0, len(X), several):
-        yield X[at : at + several]
+    size = block_size(X)
+    for at in range(0, len(X), size):
+        yield X[at : at + size]
 
 
-def at_once(X: Any) -> int:
+def block_size(X: Any) -> int:
     """Return the number of rows of an image array, or of `Pixels`, in a block."""
     return max(1, min(_AT_ONCE, _BYTES // (4 * max(1, int(np.prod(X.shape[1:]))))))
 
@@ -105,13 +105,13 @@ def _unpacked(path: Path, name: str) -> NDArray[Any]:
             return np.load(path, allow_pickle=False)[name]
         array = room(shape, dtype)
         rows = array.reshape(len(array), -1) if array.size else array
-        several = at_once(rows) if array.size else 1
-        for at in range(0, len(rows) if array.size else 0, several):
-            some = rows[at : at + several]
+        size = block_size(rows) if array.size else 1
+        for at in range(0, len(rows) if array.size else 0, size):
+            some = rows[at : at + size]
             content = file.read(some.nbytes)
             if len(content) != some.nbytes:
                 raise ValueError("the file ends too early")
-            rows[at : at + several] = np.frombuffer(content, dtype).reshape(some.shape)
+            rows[at : at + size] = np.frombuffer(content, dtype).reshape(some.shape)
         # At its end, zipfile compares the checksum.
         if file.read(1):
             raise ValueError("the file goes on after the array")

@@ -123,7 +123,7 @@ class Table:
         """Return the table, or some of its columns, in memory."""
         return self.frame(self.select(columns))
 
-    def some(self, columns: Sequence[str]) -> pd.DataFrame:
+    def sample(self, columns: Sequence[str]) -> pd.DataFrame:
         """As `read`; in an order of the rows' content; of a large table the first `MOST_PRIVATE` rows."""
         chosen = f"ORDER BY hash({self.identity(columns)}) LIMIT {MOST_PRIVATE}"
         return self.frame(f"SELECT * FROM ({self.select(columns)}) {chosen}")

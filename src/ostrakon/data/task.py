@@ -439,7 +439,7 @@ def _no_gaps(table: Table, by: str | None) -> None:
 def _no_changed_rows(private: Table, columns: Columns, public: pd.DataFrame) -> Generator[None]:
     """See `refuse_changed_rows`, whose distances take as long as the other questions to tables, asked meanwhile."""
     with ThreadPoolExecutor(1) as beside:
-        asked = beside.submit(refuse_changed_rows, columns.apply(private.some(columns.kept)), columns.apply(public))
+        asked = beside.submit(refuse_changed_rows, columns.apply(private.sample(columns.kept)), columns.apply(public))
         yield
         asked.result()
 

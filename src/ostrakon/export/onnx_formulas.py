@@ -121,7 +121,7 @@ def quantity(graph: Graph, model: Any, rows: str) -> Answer:
     return share, share
 
 
-def several(graph: Graph, model: Any, rows: str) -> Answer:
+def label_ridge(graph: Graph, model: Any, rows: str) -> Answer:
     """`LabelRidge`: 0 or 1 for every label, and its probability."""
     likely = shares(graph, model, model.coef_, rows)
     return reached(graph, likely, model.thresholds_), likely

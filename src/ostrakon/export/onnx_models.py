@@ -18,6 +18,7 @@ from ostrakon.export.onnx_features import ImageRows, TableRows, represented, tra
 from ostrakon.export.onnx_formulas import (
     dense_network,
     gaussian_bayes,
+    label_ridge,
     linear,
     machine,
     majority,
@@ -26,7 +27,6 @@ from ostrakon.export.onnx_formulas import (
     of_directions,
     quantity,
     reached,
-    several,
     squared_distances,
 )
 from ostrakon.export.onnx_graph import AXIS, OPSET, Answer, Graph, as_doubles, best, one_hot, softmax
@@ -258,7 +258,7 @@ _WRITERS: dict[str, Callable[[Graph, Any, Any], Answer]] = {
     "SklearnStudent": _inner,
     "SelfTrainingStudent": _inner,
     "VotingClassifier": _voting,
-    "LabelRidge": several,
+    "LabelRidge": label_ridge,
     "StudentByLabel": _by_label,
     "QuantityRidge": quantity,
     "ShareStudent": _share,
