@@ -29,7 +29,7 @@ class Runs(Protocol):
     """A subject that can be run on votes many times."""
 
     def draw(self, votes: Votes, runs: int, rng: np.random.Generator) -> Iterator[Observed]:
-        """Results of independent runs, in chunks."""
+        """Yield the results of independent runs in chunks."""
         ...
 
 
@@ -41,7 +41,7 @@ class Experiment:
     statistics: Callable[[Observed, Observed], Sequence[Statistic]]
 
     def draw(self, side: int, runs: int, rng: np.random.Generator) -> Iterator[Observed]:
-        """Fresh runs of one side, in chunks."""
+        """Yield fresh runs of one side in chunks."""
         subject, votes = self.sides[side]
         return subject.draw(votes, runs, rng)
 
@@ -150,7 +150,7 @@ def _at_least(values: FloatArray, thresholds: FloatArray) -> FloatArray:
 
 
 def table_statistic(table: FloatArray) -> Statistic:
-    """The sum over the queries of `table` (queries, classes + 1) at each answer, the last column for no answer."""
+    """Return the sum over queries of `table` (queries, classes + 1) at the answers; the last column: no answer."""
     rows = np.arange(len(table))
     # Index -1 is the last column: no answer.
     return lambda answers: table[rows, answers].sum(axis=1)

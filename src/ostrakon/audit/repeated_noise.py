@@ -16,7 +16,7 @@ _TESTS = 6
 
 
 def repeated_noise_breaks(residuals: FloatArray, sigma: float, *, error: float) -> str | None:
-    """A contradiction between many draws of one table and new noise N(0, sigma^2) in each; None if there is none.
+    """Return a contradiction between many draws of one table and new noise N(0, sigma^2) in each; None without one.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def largest_product(terms: Any, slack: float, *, tests: int, error: float) -> An
 
 
 def _coarse(residuals: FloatArray, *, error: float) -> str | None:
-    """In one sentence, that some remainder of the steps modulo 64 is too frequent or too rare."""
+    """Return a sentence if a remainder of the steps modulo 64 is too frequent or too rare; else None."""
     steps = np.rint(residuals * STEPS).astype(np.int64).ravel() % _MODULUS
     counts = np.bincount(steps, minlength=_MODULUS)
     tail, law = error / (2 * _MODULUS), stats.binom(len(steps), 1 / _MODULUS)

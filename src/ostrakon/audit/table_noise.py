@@ -17,7 +17,7 @@ _GRID = 1 / STEPS
 
 
 def noise_breaks(residuals: FloatArray, sigma: float, *, error: float) -> str | None:
-    """A contradiction between residuals (released minus exact) and new draws of N(0, sigma^2); None if there is none.
+    """Return a contradiction between residuals (released minus exact) and new draws of N(0, sigma^2); None without one.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def noise_breaks(residuals: FloatArray, sigma: float, *, error: float) -> str | 
 
 
 def table_finding(subject: Mechanism, *, error: float, rng: np.random.Generator) -> Finding | None:
-    """Return the test of every table that a mechanism releases beside its answers; None where it releases none.
+    """Return the finding on the tables that a mechanism releases besides its answers; None without such tables.
 
     Guarantee: a mechanism whose noise follows its law is refuted with probability at most `error`.
     """
@@ -86,7 +86,7 @@ def table_finding(subject: Mechanism, *, error: float, rng: np.random.Generator)
 
 
 def _sampled(subject: Mechanism, rng: np.random.Generator) -> dict[str, tuple[FloatArray, float]]:
-    """Return what is released by name: (residuals in the order in which they were drawn, standard deviation stated)."""
+    """Return for each released table (residuals in the order of the draws, stated standard deviation)."""
     samples: dict[str, tuple[FloatArray, float]] = {}
     runs = _MOST // (_CELLS * _CLASSES)
     # Small and large counts: noise may be missing for some values alone.

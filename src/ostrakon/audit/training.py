@@ -77,7 +77,7 @@ class TrainingAudit:
         return f"The claim of {setting} is not refuted: {evidence}. An audit can refute a claim, never prove it."
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {**asdict(self), "refuted": self.refuted, "verdict": self.verdict}
 
 
@@ -183,7 +183,7 @@ class _Game:
         return len(self.canaries[1])
 
     def play(self, used: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Scores of the canaries, shape (canaries,), of a model trained with those that are `used`."""
+        """Return the scores of the canaries, (canaries,), of a model trained with those that are `used`."""
         (X, y), (rows, labels) = self.data, self.canaries
         if self.others is None:
             rows, labels = rows[used], labels[used]

@@ -228,7 +228,7 @@ def _is_student(estimator: Any) -> bool:
 
 
 def takes_rows(student: Any, X_public: Any) -> bool:
-    """Whether a student learns from the public rows themselves (networks do if these are images), not from features."""
+    """Return whether a student learns from raw public rows (networks do from images), not from features."""
     return bool(getattr(student, "takes_rows", is_images(X_public) and hasattr(student, "exported_network")))
 
 

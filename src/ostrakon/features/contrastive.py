@@ -124,12 +124,12 @@ class _UnitLength(nn.Module):
     """Rows of length 1."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """`x` divided by its length, (rows, features)."""
+        """Return `x` divided by its length, (rows, features)."""
         return F.normalize(x, dim=1)
 
 
 def encoder(shape: tuple[int, ...], width: int) -> Any:
-    """Three convolutions to 16 width features; the first has stride 2 if images are large."""
+    """Return three convolutions to 16 width features; the first has stride 2 if images are large."""
     stride = 2 if min(shape[1:]) >= 16 else 1
     height, width_ = (-(-side // stride) // 2 for side in shape[1:])
     return nn.Sequential(

@@ -102,7 +102,7 @@ class PublicGraph:
     def spread(
         self, labels: ArrayLike, *, classes: int, strength: float = 0.9, steps: int = 200, balance: bool = True
     ) -> NDArray[np.float64]:
-        """Class probabilities of every public example from few labels.
+        """Return class probabilities of every public example from few labels.
 
         Parameters
         ----------
@@ -246,7 +246,7 @@ def _neighbours(points: FloatArray, neighbours: int, random_state: int | None) -
 def approximate_neighbours(
     points: FloatArray, neighbours: int, *, random_state: int | None = 0
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Distances and positions of the approximate nearest neighbours of every row, both of shape (rows, neighbours).
+    """Return distances and positions of approximate nearest neighbours of each row, both (rows, neighbours).
 
     Parameters
     ----------

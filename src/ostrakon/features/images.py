@@ -13,7 +13,7 @@ FloatArray = NDArray[np.float32]
 
 
 def as_grey_images(X: ArrayLike, *, name: str = "X") -> FloatArray:
-    """Images as floats of shape (images, height, width).
+    """Return images as floats of shape (images, height, width).
 
     X: (images, height, width), (images, 1, height, width), (images, height, width, channels) with 1, 3 or 4 channels
     (colours are averaged), or flat rows of a square image. Values keep their scale.
@@ -37,7 +37,7 @@ def as_grey_images(X: ArrayLike, *, name: str = "X") -> FloatArray:
 
 
 def deskew(images: ArrayLike) -> FloatArray:
-    """Images sheared sideways until their strokes stand upright, shape (images, height, width).
+    """Return images sheared sideways until their strokes are upright, shape (images, height, width).
 
     Each image is changed by its own moments alone; an empty image stays as it is. Brightness is the ink.
     """
@@ -80,7 +80,7 @@ class DeskewHOG(TransformerMixin, BaseEstimator):
         self.upright = upright
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
-        """Check the image size; nothing is learned."""
+        """Check the image size; learn nothing."""
         images = as_grey_images(X)
         whole("cells", self.cells, at_least=2)
         whole("orientations", self.orientations, at_least=2)
@@ -110,7 +110,7 @@ _AT_ONCE = 256
 
 
 def _oriented_gradients(images: FloatArray, cell: tuple[int, int], orientations: int) -> FloatArray:
-    """`skimage.feature.hog` of every image, to the last bit: sums of a cell are rounded to float after every pixel."""
+    """Return `skimage.feature.hog` of every image, to the last bit; sums of a cell are rounded after every pixel."""
     down, across = np.zeros_like(images), np.zeros_like(images)
     down[:, 1:-1] = images[:, 2:] - images[:, :-2]
     across[:, :, 1:-1] = images[:, :, 2:] - images[:, :, :-2]

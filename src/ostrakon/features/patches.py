@@ -134,7 +134,7 @@ def places() -> NDArray[np.int64]:
 
 
 def _patches(image: NDArray[Any]) -> FloatArray:
-    """All patches of an image (rows, columns, 3), each with mean 0 and variance 1: (positions, values of a patch)."""
+    """Return all patches of an image (rows, columns, 3), with mean 0 and variance 1, (positions, values of a patch)."""
     patches = resized(image, SIDE, SIDE).ravel()[_PLACES]
     patches -= patches.mean(axis=1, keepdims=True)
     return patches / np.sqrt(np.square(patches).mean(axis=1, keepdims=True) + CONTRAST)

@@ -43,7 +43,7 @@ def weights_file() -> Path:
 
 
 def network() -> bytes:
-    """The network up to its pooled features, as an ONNX model: "images" (1, 3, height, width) to "features" (1, 1280).
+    """Return the network as an ONNX model from "images" (1, 3, height, width) to pooled "features" (1, 1280).
 
     Batch norms are folded into the convolutions. Images must have sides that are multiples of 32.
     Errors: `InvalidInput` where the package is missing, or its file has not the checksum of the original.

@@ -12,7 +12,7 @@ _COLOURS = (1, 3, 4)
 
 
 def as_colours(X: ArrayLike, *, brightest: float = 1.0, name: str = "X") -> NDArray[np.float32]:
-    """Pictures of shape (pictures, height, width, 3), values between 0 and 1.
+    """Return pictures of shape (pictures, height, width, 3) with values between 0 and 1.
 
     X: (pictures, height, width), or with 1, 3 or 4 channels last or first; grey is repeated, the fourth is how opaque
     the picture is, before white.
@@ -42,7 +42,7 @@ def as_colours(X: ArrayLike, *, brightest: float = 1.0, name: str = "X") -> NDAr
 
 
 def brightest_of(X: ArrayLike, *, name: str = "X") -> float:
-    """The divisor of pictures: 1 if no value exceeds 1, else 255. Errors: as of `as_colours`, and for other scales.
+    """Return the divisor of pictures: 1 if no value exceeds 1, else 255. Errors: as `as_colours`, or another scale.
 
     >>> brightest_of(np.ones((2, 8, 8)) * 200.0)
     255.0

@@ -43,7 +43,7 @@ class Preparation:
 
     @classmethod
     def read(cls, model: Path) -> Self:
-        """From the file beside `model`. Errors: `InvalidInput` for a key that is unknown, or not of the kind."""
+        """Read the file beside `model`. Errors: `InvalidInput` for a key that is unknown, or not of the kind."""
         if not model.is_file():
             raise InvalidInput(f"The encoder {model} must be a file in the ONNX format, and there is none.")
         path = beside(model)

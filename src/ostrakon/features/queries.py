@@ -77,7 +77,7 @@ def choose_queries(
 
 
 def representatives(features: ArrayLike, budget: int, *, random_state: int | None = None) -> IntArray:
-    """Medoids of clusters of the pool: a few examples that represent all others.
+    """Return medoids of clusters of the pool, a few examples that represent all others.
 
     Parameters
     ----------

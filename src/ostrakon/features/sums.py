@@ -109,7 +109,7 @@ class SumMap:
         return tuple(slice(end - size, end) for size, end in zip(sizes, ends, strict=True))
 
     def unrounded(self, features: ArrayLike) -> FloatArray:
-        """What is summed, times the quantity, without rounding: float64 (rows, features), of at most the length 1."""
+        """Return what is summed before rounding, float64 (rows, features), of at most the length 1."""
         given = np.asarray(features, np.float64)
         shares = np.sqrt(PARTS)
         with np.errstate(over="ignore", invalid="ignore"):  # `steps` refuses values that overflow
@@ -134,7 +134,7 @@ class SumMap:
         return self.knots[:-1], np.maximum(np.diff(self.knots, axis=0), 1e-9)
 
     def weights_by_part(self, weights: FloatArray) -> Weights:
-        """Of `unrounded(X) @ weights`, the weights of clipped differences, ranks and directions.
+        """Return the weights of clipped differences, ranks and directions in `unrounded(X) @ weights`.
 
         weights: (features, targets).
         """

@@ -20,7 +20,7 @@ _FOLDER = "text:"
 
 
 def reads_text(representation: Any) -> bool:
-    """Whether a representation reads columns of free text: text, text:FOLDER, tfidf and an onnx:FILE of texts do."""
+    """Return whether a representation reads columns of free text: text, text:FOLDER, tfidf, or onnx:FILE of texts."""
     return isinstance(representation, str) and (
         representation in ("text", "tfidf")
         or (representation.startswith(_FOLDER) and representation != _FOLDER)

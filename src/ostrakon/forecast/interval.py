@@ -126,7 +126,7 @@ class Forecast:
         return max(0.0, gain) * self.doublings
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         low, high = self.interval()
         return {
             "epsilon": self.epsilon,

@@ -153,7 +153,7 @@ def gained(cells: HeldOut) -> float:
 
 
 def noise_of_gain(cells: HeldOut, sigma2: float | None) -> float:
-    """The standard deviation of `gained`, as a share of the held-out votes. sigma2: None for released answers."""
+    """Return the standard deviation of `gained` as a share of held-out votes. sigma2: None for released answers."""
     difference = cells.shares - cells.majority
     change = (difference * cells.counts).sum(axis=1) if sigma2 is None else sigma2 * difference
     return float(np.sqrt(np.square(change).sum())) / max(float(cells.counts.sum()), 1.0)
@@ -215,7 +215,7 @@ def with_released_answers(cells: HeldOut, *, of: Of) -> Agreement:
 
 
 def better_than_majority_of_answers(cells: HeldOut) -> bool:
-    """Whether the student predicts more held-out released labels than the majority class: McNemar's exact test."""
+    """Return whether the student predicts more held-out labels than the majority class, by McNemar's exact test."""
     student, majority = _right(cells, "student"), _right(cells, "majority")
     gained, lost = int((student & ~majority).sum()), int((majority & ~student).sum())
     if gained <= lost:

@@ -94,7 +94,7 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
 
 
 def _lost_by_rounding(feature_map: SumMap, rows: FloatArray, of_constant: float) -> FloatArray:
-    """What rounding takes from the mean contribution to sums, (features,), if all records have the mean quantity."""
+    """Return the effect of rounding on the mean contribution to sums, (features,), at the mean quantity."""
     steps = int(np.clip(np.rint((of_constant / feature_map.constant + 1) / 2 * STEPS), 0, STEPS))
     exact = np.rint(rows * feature_map.longest).astype(np.int64)
     rounded = quantity_steps(exact, np.full(len(exact), steps)).mean(axis=0)

@@ -87,7 +87,7 @@ class Teachers:
         return replace(self, models=models, kept=None, n_jobs=1)
 
     def predict(self, X: Any, *, progress: bool | Report | None = None) -> IntArray:
-        """The predictions of every teacher for public examples. Private: the mechanism adds noise to their counts.
+        """Return the predictions of every teacher for public examples, before the mechanism adds noise (private).
 
         Parameters
         ----------

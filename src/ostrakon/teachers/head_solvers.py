@@ -151,7 +151,7 @@ def _learn_ridge(parameters: Any, X: FloatArray, y: IntArray, classes: int) -> L
 
 
 def _learn_logistic(parameters: Any, X: FloatArray, y: IntArray, classes: int) -> Learned:
-    """Each class against the rest by Newton's method; two classes need one problem. The offset is not penalised."""
+    """Fit each class against the rest by Newton's method; two classes need one problem. The offset is not penalised."""
     extended = _zeros(len(X), X.shape[1] + 1)
     extended[:, :-1], extended[:, -1] = X, 1
     problems = [1] if classes == 2 else list(range(classes))
