@@ -59,8 +59,8 @@ def test_other_values_and_labels_are_refused(y, coding, message):
 @pytest.mark.parametrize(
     ("y", "classes", "told"),
     [
-        (None, None, "The target 'y_public' has no labels in the public data; name all classes"),
-        (["a"] * 6, None, "The target 'y_public' has one label alone, 'a',"),
+        (None, None, "The public data have no labels; name all classes"),
+        (["a"] * 6, None, "The public data have one label alone, 'a', of the target 'y_public'; name"),
         (["a", "b"], None, "y_public must have one label per public row, 6"),
         (["a", "b", "c", "a", "b", "c"], ["a", "b"], "In 2 of 6 rows, the label is not among the classes a, b."),
         (None, ["a"], "classes must be at least 2"),
@@ -90,7 +90,7 @@ def test_a_table_is_read_as_a_run_would_read_it(tmp_path):
             read_public(tmp_path / "bare.csv", target="ye", **given)
         if given:
             assert not len(read_public(tmp_path / "bare.csv", **given).labelled)
-    with pytest.raises(InvalidInput, match=r"'colours' is not in .* Did you mean 'colour'"):
+    with pytest.raises(InvalidInput, match=r"'colours' is not in .* Did you mean 'colour'\?$"):
         read_public(tmp_path / "public.csv", target="colours")
     several = Labels(names=("age", "tall"))
     with pytest.raises(InvalidInput, match="'tall' is not in"):

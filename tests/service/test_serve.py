@@ -249,6 +249,7 @@ def test_a_service_that_is_told_to_end_closes_its_store_and_settles_its_block(pl
         assert served.process.wait(timeout=60) == 0
     said = [json.loads(line) for line in served.said.read_text().splitlines() if line.startswith("{")]
     assert [line["message"].partition(" at ")[0] for line in said] == ["Starting", "Stopped"]
+    assert "leaked" not in served.said.read_text()  # objects of DuckDB
     folder = place.run / "private" / "service"
     assert sorted(file.name for file in folder.glob("answers.db*")) == ["answers.db"]
     _, *blocks = Ledger(place.ledger).account("data-1").spends

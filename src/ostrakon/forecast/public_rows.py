@@ -24,7 +24,7 @@ from ostrakon.features.rowwise import row_count
 from ostrakon.run.inputs.files import refuse_private_folder, require_target
 from ostrakon.run.inputs.images import rows_of
 from ostrakon.run.inputs.texts import open_texts, public_frame_of
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, did_you_mean
 from ostrakon.votes import IntArray
 
 MIN_TO_REHEARSE = 40
@@ -129,10 +129,9 @@ class PublicRows:
         if names is not None and not 1 < len(names) == len(set(names)):
             raise InvalidInput(f"classes must be at least 2 different labels, got {names}.")
         if names is None and len(known) < 2:
-            number = f"one label alone, {known[0]!r}," if known else "no labels"
+            have = f"one label alone, {known[0]!r}, of the target {what!r}" if known else "no labels"
             raise InvalidInput(
-                f"The target {what!r} has {number} in the public data; name all classes with --classes, or give the "
-                "--range of a quantity."
+                f"The public data have {have}; name all classes with --classes, or give the --range of a quantity."
             )
         counts: dict[str | None, int] = dict.fromkeys(known if names is None else names, 1)
         names, _ = agree_on_classes(counts, known, names, target=what, public="the public data")
@@ -214,6 +213,8 @@ def _target_column(table: Table, target: str) -> str:
     try:
         return table.column(target, what="target column")
     except InvalidInput as refused:
+        if did_you_mean(target, table.columns):
+            raise
         raise InvalidInput(
             f"{refused} If the public rows have no labels, leave --target out, and name all classes with --classes or "
             "give the --range of a quantity."

@@ -92,6 +92,8 @@ def listen(
         _run(make_app(labeller, clients, audit=file, desk=desk), file, host=host, port=port, tls=tls)
     finally:
         _LOG.info("Stopped")
+        # Logging outlives all modules: with a class of this one, DuckDB would report leaks when Python ends.
+        logging.root.handlers.clear()
 
 
 def _run(app: FastAPI, audit: AuditFile, *, host: str, port: int, tls: tuple[Path | None, Path | None]) -> None:
