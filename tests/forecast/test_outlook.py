@@ -145,6 +145,7 @@ def test_other_targets_are_rehearsed_where_public_rows_have_them(target, measure
     assert played.basis.startswith(f"{measures[0][:1].upper()}{measures[0][1:]}")
     assert "a run was simulated 2 times, each time with other labelled public rows" in played.basis
     assert f"{measures[0]} " in played._repr_html_()
+    assert "2 simulations say little about how runs differ" in played._repr_html_()
     sentences = " ".join(accuracy_sentences(played))
     assert f"a random forest{' (with' if target == 'labels' else ' on'}" in sentences
     assert f"{last} " in sentences

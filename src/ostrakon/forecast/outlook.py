@@ -74,10 +74,11 @@ class Outlook:
 
     @property
     def basis(self) -> str:
-        """The basis of the forecasts, in one sentence."""
+        """The basis of the forecasts, in words."""
         if self.rehearsal is None:
             return f"No {self.measures[0]} is forecast: {self.not_rehearsed}."
-        times = f"a run was simulated {len(self.rehearsal.without_noise)} times, each time with other"
+        repetitions = len(self.rehearsal.without_noise)
+        times = f"a run was simulated {repetitions} times, each time with other"
         simulated = {(one.epsilon, one.mechanism) for one in self.rehearsal.forecasts}
         plans = [one.plan for one in self.offers if one.plan and (one.epsilon, one.mechanism) in simulated]
         most = max((plan.queries for plan in plans), default=0)
@@ -92,10 +93,15 @@ class Outlook:
                 "functions of the public features. The table says how many points of accuracy it loses there against "
                 f"gradient boosting without noise. This tells epsilons apart, not how hard the task is.{fewer}"
             )
+        wide = (
+            f" {repetitions} simulations say little about how runs differ, so the intervals are wide; {REPETITIONS} "
+            "say more."
+        )
         return (
             f"{_TITLES[self.target]} come from simulations: {times} labelled public rows as the private side, the "
             f"public pool and the held-out rows. They hold if private rows are of the same kind as public ones.{fewer}"
             f"{' Its results are usually a little better.' if fewer else ''}"
+            f"{wide if repetitions < REPETITIONS else ''}"
         )
 
     def _repr_html_(self) -> str:

@@ -9,7 +9,7 @@ from rich.table import Table
 from ostrakon.forecast.interval import ACCURACY, CONFIDENCE, format_score
 from ostrakon.forecast.offers import Offer, neighbours
 from ostrakon.forecast.outlook import Outlook
-from ostrakon.forecast.rehearsal import REPETITIONS, Rehearsal
+from ostrakon.forecast.rehearsal import Rehearsal
 from ostrakon.forecast.without_noise import WITHOUT_NOISE
 from ostrakon.mechanisms.registry import find
 from ostrakon.report.table import pairs_table
@@ -88,11 +88,8 @@ def accuracy_sentences(outlook: Outlook) -> list[str]:
     )
     if played.simulated:
         return [*refusals, outlook.basis]
-    times = len(played.without_noise)
-    few = f"{times} simulations say little about how runs differ, so the intervals are wide; {REPETITIONS} say more."
-    wide = [few] if times < REPETITIONS else []
     least = [] if outlook.least is None else [outlook.least.sentence]
-    return [*refusals, outlook.basis, *wide, compared, *least]
+    return [*refusals, outlook.basis, compared, *least]
 
 
 def _scored(measure: str, score: float) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ostrakon.accounting.calibration.noise import calibrate
 from ostrakon.data.classes import agree_on_classes
-from ostrakon.data.files import sync_folder, writing
+from ostrakon.data.files import require_writable, sync_folder, writing
 from ostrakon.estimators.choices import make_student, require_choices
 from ostrakon.export.student_files import require_exportable
 from ostrakon.features.representation import require_shared
@@ -123,6 +123,7 @@ def create_study(
     folder, source = Path(out), Path(public)
     if folder.exists():
         raise InvalidInput(f"out must be a new folder, and {folder} is there.")
+    require_writable("out", folder)
     refuse_private_folder(source)
     if not source.is_file():
         raise InvalidInput(f"public must be one file of public rows, got {source}.")
