@@ -214,7 +214,7 @@ def public_parts_once() -> Iterator[None]:
     """What the audit asks of public numbers alone, worked out once for all audits of a mechanism at a setting."""
     # The package's `audit` is the function.
     claims, audits = (import_module(f"ostrakon.audit.{name}") for name in ("certify", "audit"))
-    names = ("worst_case", "worst_neighbours", "_law_against_claim", "_teachers")
+    names = ("worst_case", "worst_neighbours", "_law_claim_finding", "_default_teachers")
     with ExitStack() as patched:
         for module, name in [(claims, "worst_case_at"), *((audits, name) for name in names)]:
             patched.enter_context(mock.patch.object(module, name, _cached(getattr(module, name))))
