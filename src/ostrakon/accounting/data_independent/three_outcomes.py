@@ -20,12 +20,12 @@ from ostrakon.mechanisms.base import FloatArray
 from ostrakon.numerics.compiled import compiled
 from ostrakon.votes import IntArray
 
-_FROM_MINUS_ONE = [-1.3, -1.1, -0.9, -0.75, -0.6, -0.4, -0.2, 0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.3, 1.6, 2, 2.5, 3.5, 5, 9]
+_MAIN_ETA = [-1.3, -1.1, -0.9, -0.75, -0.6, -0.4, -0.2, 0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.3, 1.6, 2, 2.5, 3.5, 5, 9]
 _ETA: dict[bool, FloatArray] = {
-    False: np.array([-9, -3.5, -2.5, -2, -1.6, *_FROM_MINUS_ONE]),
-    True: np.array([-9, -5, -4, -3.25, -2.75, -2.25, -2, -1.75, -1.5, *_FROM_MINUS_ONE]),
+    False: np.array([-9, -3.5, -2.5, -2, -1.6, *_MAIN_ETA]),
+    True: np.array([-9, -5, -4, -3.25, -2.75, -2.25, -2, -1.75, -1.5, *_MAIN_ETA]),
 }
-"""The etas of the cover, and of the close one."""
+"""The etas of the cover, and of the close one, which differ on the left."""
 
 _CELLS = {False: 96, True: 384}
 """Cells of eta by standard deviation of the noise, in the cover and in the close one."""
