@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
-from scipy.special import erf
 
 from ostrakon.features.recipe import digest_of_file
+from ostrakon.numerics.gelu import gelu
 from ostrakon.numerics.threads import on_one_thread
 from ostrakon.progress import tracked
 from ostrakon.validation import InvalidInput
@@ -210,12 +210,13 @@ class SentenceEncoder(TextEncoder):
         context = (attention / attention.sum(axis=3, keepdims=True)) @ value
         context = self._linear(context.transpose(0, 2, 1, 3).reshape(x.shape), f"{at}attention.output.dense")
         x = self._normalize(context + x, f"{at}attention.output.LayerNorm")
-        hidden = self._linear(x, f"{at}intermediate.dense")
-        hidden = hidden * np.float32(0.5) * (1 + erf(hidden / np.sqrt(np.float32(2))))
+        hidden = gelu(self._linear(x, f"{at}intermediate.dense"))
         return self._normalize(self._linear(hidden, f"{at}output.dense") + x, f"{at}output.LayerNorm")
 
     def _linear(self, x: NDArray[np.float32], at: str) -> NDArray[np.float32]:
-        return x @ self._weights[f"{at}.weight"] + self._weights[f"{at}.bias"]
+        products = x @ self._weights[f"{at}.weight"]
+        products += self._weights[f"{at}.bias"]
+        return products
 
     def _normalize(self, x: NDArray[np.float32], at: str) -> NDArray[np.float32]:
         centred = x - x.mean(axis=1, keepdims=True)
