@@ -60,7 +60,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path) -> None:
         file.write(b"half of the n")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with pytest.raises(CannotWrite, match=r"the disk is full; what was finished is kept"):
+    with pytest.raises(CannotWrite, match=r"the disk is full; a run keeps what it finished"):
         write_atomically(target, full)
     assert target.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["x"]

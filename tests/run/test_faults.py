@@ -176,7 +176,7 @@ def test_a_full_disk_is_one_sentence_and_the_run_goes_on(task, tmp_path, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", filling)
         found = resumed(folder, task)
-    assert "could not be written: the disk is full; what was finished is kept" in found
+    assert "could not be written: the disk is full; a run keeps what it finished" in found
     drawn = {path.name: path.read_bytes() for path in folder.glob("private/noise/*.npy")}
     again = resumed(folder, task)
     assert again == resumed(folder, task)

@@ -292,7 +292,7 @@ def test_a_record_is_no_header_because_there_is_none(tmp_path):
     place = tmp_path / "people.csv"
     frame = people(60)
     frame.to_csv(place, index=False, header=False)
-    with pytest.raises(InvalidInput, match=r"The first row of .* may be a header or a record, and the target does not"):
+    with pytest.raises(InvalidInput, match=r"The first row of .* may be a header or a record, because '-1' does not"):
         open_task(place, None, target="-1", protect="labels", classes="from-private")
     assert (
         open_task(place, None, target="-1", protect="labels", names=list(frame.columns), classes="from-private").target

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
-from ostrakon.students.measures import calibration_error, measure_student, measures_of
+from ostrakon.students.measures import calibration_error, measure_student, measures_of, measures_of_labels
 
 RARE = np.repeat([0, 1], [90, 10])
 LIKELY = np.column_stack([1 - np.linspace(0.01, 0.4, 100), np.linspace(0.01, 0.4, 100)])
@@ -87,3 +87,16 @@ def test_a_student_that_knows_fewer_classes_gives_the_others_nothing():
     assert found.log_loss > 5  # a class that was thought impossible
     unknown = measures_of(np.full((4, 3), np.nan), [0, 0, 0, 0], [0, 0, 1, 2], ["a", "b", "c"])
     assert (unknown.auc, unknown.accuracy, unknown.log_loss) == (0.5, 0.5, pytest.approx(np.log(3)))
+
+
+def test_several_labels_are_measured_beside_a_model_that_gives_every_label():
+    y = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [1, 0, 0]])
+    likely = np.array([[0.9, 0.2, 0.5], [0.2, 0.9, 0.5], [0.9, 0.9, 0.5], [0.2, 0.2, 0.5]])
+    measured = measures_of_labels(likely, likely > 0.6, y, ["often", "half", "never"])
+    often, half = -np.log([0.9, 0.8, 0.9, 0.2]).mean(), -np.log([0.8, 0.9, 0.9, 0.8]).mean()
+    assert abs(measured.log_loss - (often + half + np.log(2)) / 3) < 1e-12
+    assert abs(measured.macro_f1 - (0.8 + 1 + 0) / 3) < 1e-12
+    # Always every label: precision 3/4, 1/2 and 0 with a recall of 1; of all pairs 5 of 12.
+    assert abs(measured.macro_f1_of_all - (6 / 7 + 2 / 3 + 0) / 3) < 1e-12
+    assert abs(measured.micro_f1_of_all - 2 * (5 / 12) / (5 / 12 + 1)) < 1e-12
+    assert measured.in_words()["Micro F1"] == f"{measured.micro_f1:.3f} (always every label: 0.588)"

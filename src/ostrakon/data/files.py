@@ -165,7 +165,7 @@ def cannot_write(path: str | os.PathLike[str], error: OSError) -> CannotWrite:
     """Return the one sentence that tells a user why `path` could not be written."""
     reason = "the disk is full" if error.errno in _FULL else (error.strerror or str(error)).lower()
     return CannotWrite(
-        f"{path} could not be written: {reason}; what was finished is kept, and the same command goes on from there."
+        f"{path} could not be written: {reason}; a run keeps what it finished, and the same command continues it."
     )
 
 

@@ -358,22 +358,23 @@ def open_described_task(
     )
 
 
-def _require_vouched_header(private: Table, public: Table | None, *given: str | int | None) -> None:
+def _require_vouched_header(private: Table, public: Table | None, *columns: str | int | None) -> None:
     """Refuse a private CSV whose header is only guessed from its rows: an odd first record could be taken for one.
 
     Names of columns are published, and the cells of a record must not become names. So one name must be known from the
-    public table, or from the user (`given`).
+    public table, or from the user: the target, or the column of users (`columns`).
     """
     if private.kind != "csv" or not private.header:
         return
     # A position is not a name, though a cell may look like it.
-    named = {str(name) for name in given if not re.fullmatch(r"-?\d+", str(name))}
+    named = {str(name) for name in columns if name is not None and not re.fullmatch(r"-?\d+", str(name))}
     known = named | (set(public.columns) if public is not None and public.header else set())
     if not {name.lower() for name in private.columns} & {name.lower() for name in known}:
-        nobody = "the target does not name" if public is None else "neither the target nor the public table names"
+        asked = ", ".join(f"{name!r}" for name in columns if name is not None)
+        nobody = f"neither {asked} nor the public table names" if public is not None else f"{asked} does not name"
         raise InvalidInput(
-            f"The first row of {private.path} may be a header or a record, and {nobody} one of its columns: give "
-            "--names, or the target by its name."
+            f"The first row of {private.path} may be a header or a record, because {nobody} one of its columns: give "
+            "--names, or the target by its name, spelled as in the file."
         )
 
 

@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score, average_precision_score, f1_score, h
 
 from ostrakon.data.quantity import rounded
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import FloatArray
+from ostrakon.votes import FloatArray, IntArray
 
 BINS = 15
 """Number of equally wide ranges of confidence in the calibration error."""
@@ -174,6 +174,10 @@ class LabelMeasures:
         Share of rows of which every label is right; share of pairs that are wrong.
     auc : float or None
         The mean of the areas under the ROC curves of the labels that some test rows have and others do not.
+    log_loss : float
+        The mean of the log losses of all labels.
+    macro_f1_of_all, micro_f1_of_all : float in [0, 1]
+        The same of a model that gives every label to every row.
     by_label : tuple of (str, float, float or None)
         For each label, its name, its F1 and its AUC.
     """
@@ -184,6 +188,9 @@ class LabelMeasures:
     subset_accuracy: float
     hamming_loss: float
     auc: float | None
+    log_loss: float
+    macro_f1_of_all: float
+    micro_f1_of_all: float
     by_label: tuple[tuple[str, float, float | None], ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -195,11 +202,12 @@ class LabelMeasures:
         ranked = self.by_label if len(self.by_label) <= _NAMED else sorted(self.by_label, key=_area)[:_NAMED]
         areas = ", ".join(f"{name} {_number(auc)}" for name, _, auc in ranked)
         return {
-            "Macro F1": f"{self.macro_f1:.3f}",
-            "Micro F1": f"{self.micro_f1:.3f}",
+            "Macro F1": f"{self.macro_f1:.3f} (always every label: {self.macro_f1_of_all:.3f})",
+            "Micro F1": f"{self.micro_f1:.3f} (always every label: {self.micro_f1_of_all:.3f})",
             "All labels right": f"{self.subset_accuracy:.1%} of rows",
             "Hamming loss": f"{self.hamming_loss:.3f}",
             "AUC": _number(self.auc),
+            "Log loss": f"{self.log_loss:.3f}",
             "AUC by label": areas + ("" if len(ranked) == len(self.by_label) else " (the lowest)"),
         }
 
@@ -213,16 +221,17 @@ def measures_of_labels(likely: FloatArray, predicted: ArrayLike, y: ArrayLike, n
 
     >>> y = np.array([[1, 0], [0, 1], [1, 1], [0, 0]])
     >>> measures_of_labels(y * 0.5, [[1, 0], [0, 1], [1, 0], [0, 0]], y, ["a", "b"]).in_words()["Macro F1"]
-    '0.833'
+    '0.833 (always every label: 0.667)'
     """
     right, said = np.asarray(y, np.int64), np.asarray(predicted, np.int64)
 
-    def f1(average: Any) -> Any:
+    def f1(average: Any, given: IntArray = said) -> Any:
         # The F1 of a label without rows or predictions is 0.
         settings: dict[str, Any] = {"average": average, "zero_division": 0}
-        return f1_score(right, said, **settings)
+        return f1_score(right, given, **settings)
 
     scores: FloatArray = f1(None)
+    losses = [log_loss(right[:, at], likely[:, at], labels=[0, 1]) for at in range(right.shape[1])]
     mixed = (right.min(axis=0) == 0) & (right.max(axis=0) == 1)
     areas = [float(roc_auc_score(right[:, at], likely[:, at])) if mixed[at] else None for at in range(right.shape[1])]
     known = [area for area in areas if area is not None]
@@ -233,6 +242,9 @@ def measures_of_labels(likely: FloatArray, predicted: ArrayLike, y: ArrayLike, n
         subset_accuracy=float(accuracy_score(right, said)),
         hamming_loss=float(hamming_loss(right, said)),
         auc=float(np.mean(known)) if known else None,
+        log_loss=float(np.mean(losses)),
+        macro_f1_of_all=float(f1("macro", np.ones_like(right))),
+        micro_f1_of_all=float(f1("micro", np.ones_like(right))),
         by_label=tuple((str(name), float(score), area) for name, score, area in zip(names, scores, areas, strict=True)),
     )
 

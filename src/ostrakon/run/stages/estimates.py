@@ -38,8 +38,8 @@ ONE_CLASS = "Warning: the student predicts one class alone, "
 """Start of the warning about a student that predicts one class."""
 STUDENT_WARNINGS = ("Warning: the student ", NO_BETTER, UNDECIDED)
 """Starts of the sentences of `_warnings`."""
-_SHARES, _OF_USERS = "show about", "A user counts here by the class that most of its rows in a cell have."
-"""What sentences on shares of classes have in them, and the sentence that follows them if users are counted."""
+_OF_USERS = " A user counts here by the class that most of its rows in a cell have."
+"""The sentence that follows shares of classes if users are counted."""
 _DEVIATIONS = 2.0
 """Votes show a class if they exceed this number of standard deviations of their noise."""
 _LARGE_NOISE = 0.1
@@ -80,9 +80,8 @@ def assess(
     estimates = _estimates(plan, answers, selection, **shared)
     by_class = _recalls(plan, answers, selection, labels=list(labels), **shared)
     options: dict[str, Any] = {"predictions": predictions, "labels": list(labels), "estimated": bool(estimates)}
-    warnings = _warnings(plan, answers, selection, learning, **options)
-    if unit == "user" and answers.counts is not None:
-        warnings = tuple(f"{one} {_OF_USERS}" if _SHARES in one else one for one in warnings)
+    by_user = _OF_USERS if unit == "user" and answers.counts is not None else ""
+    warnings = _warnings(plan, answers, selection, learning, **options, by_user=by_user)
     return (*estimates, *by_class), (*warnings, *comparison)
 
 
@@ -162,17 +161,18 @@ def _warnings(
     predictions: IntArray,
     labels: list[str],
     estimated: bool,
+    by_user: str,
 ) -> tuple[str, ...]:
-    """Return warnings about a student that is not clearly better than the majority class, or misses a class."""
+    """Return warnings about a student that is not clearly better than the majority class, or misses a class.
+
+    by_user: how users are counted, a sentence that follows shares of classes; empty for records.
+    """
     predicted = np.bincount(predictions, minlength=len(labels))
-    missed = _never_predicted(answers, selection, learning, predicted, labels)
+    shown = (answers, selection, learning, predicted, labels, by_user)
+    missed = _never_predicted(*shown)
     if np.count_nonzero(predicted) == 1:
         return missed
-    missed = (
-        *missed,
-        *_hardly_predicted(answers, selection, learning, predicted, labels),
-        *_predicted_too_often(answers, selection, learning, predicted, labels),
-    )
+    missed = (*missed, *_hardly_predicted(*shown), *_predicted_too_often(*shown))
     tested = selection.out_of_fold
     if tested is None:
         return missed
@@ -224,7 +224,7 @@ def _class_votes(answers: Answers, selection: Selection, classes: int) -> tuple[
 
 
 def _never_predicted(
-    answers: Answers, selection: Selection, learning: Learning, predicted: IntArray, labels: list[str]
+    answers: Answers, selection: Selection, learning: Learning, predicted: IntArray, labels: list[str], by_user: str
 ) -> tuple[str, ...]:
     """Return a warning about classes that are never predicted, with their released shares; () without any."""
     never, row = np.flatnonzero(predicted == 0), _row_in_words(learning)
@@ -250,12 +250,12 @@ def _never_predicted(
     hidden = f", and none of {_names(rest, labels)}, of which noise would hide a few" if len(rest) else ""
     return (
         f"{warning}, although the released {what} show about {share:.1%} of cases of {_names(never[large], labels)}, "
-        f"which it misses{hidden}{_balanced(answers, learning)}.",
+        f"which it misses{hidden}{_balanced(answers, learning)}.{by_user}",
     )
 
 
 def _hardly_predicted(
-    answers: Answers, selection: Selection, learning: Learning, predicted: IntArray, labels: list[str]
+    answers: Answers, selection: Selection, learning: Learning, predicted: IntArray, labels: list[str], by_user: str
 ) -> tuple[str, ...]:
     """Return a warning about classes that are predicted far less often than noisy counts or sums show; else ()."""
     # Example rows have every cell equally often, so their class shares are not those of private rows.
@@ -270,12 +270,12 @@ def _hardly_predicted(
     return (
         f"Warning: the student predicts {_names(few, labels)} for {rates[few].sum():.1%} of the public rows, although "
         f"the released {what} show about {share:.1%} of such cases: it misses most of them"
-        f"{_balanced(answers, learning)}.",
+        f"{_balanced(answers, learning)}.{by_user}",
     )
 
 
 def _predicted_too_often(
-    answers: Answers, selection: Selection, learning: Learning, predicted: IntArray, labels: list[str]
+    answers: Answers, selection: Selection, learning: Learning, predicted: IntArray, labels: list[str], by_user: str
 ) -> tuple[str, ...]:
     """Return a warning about classes that are predicted far more often than noisy counts or sums show; else ()."""
     if answers.counts is None or _described(learning) or learning.objective == BALANCED:
@@ -291,7 +291,7 @@ def _predicted_too_often(
     return (
         f"Warning: the student predicts {_names(many, labels)} for {rows:.1%} of the public rows, although the "
         f"released {what} show about {share:.1%} of such cases: most of these predictions are wrong, if public rows "
-        "are like private ones.",
+        f"are like private ones.{by_user}",
     )
 
 
