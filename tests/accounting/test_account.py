@@ -34,6 +34,13 @@ def test_the_parts_are_those_of_their_own_functions(mechanism, conversion):
     assert cost.data_dependent.reveal()["epsilon"] <= cost.published.reveal()["epsilon"]
 
 
+def test_other_types_are_refused_by_name():
+    with pytest.raises(InvalidInput, match=r"votes must be ostrakon\.Votes, got ndarray"):
+        account(VOTES.counts, CONFIDENT, delta=1e-5)
+    with pytest.raises(InvalidInput, match=r"mechanism must be one of .*, got 'gnmax'"):
+        account(VOTES, "gnmax", delta=1e-5)
+
+
 def test_what_has_no_published_bound_has_none():
     cost = account(VOTES, PermuteAndFlip(epsilon_per_query=0.1), delta=1e-5)
     assert cost.published is None

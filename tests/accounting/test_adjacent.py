@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from ostrakon.accounting.adjacent import replaced_record
+from ostrakon.accounting.adjacent import Adjacent, replaced_record
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.epsilons import Gated, WorstCase
 from ostrakon.mechanisms import ExponentialMechanism, GNMax, LNMax
 from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.mechanisms.summed_gnmax import SharedGNMax, SummedGNMax
+from ostrakon.report.table import neighbours_in_words
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 
@@ -101,6 +102,14 @@ def test_a_gate_is_charged_twice_at_its_larger_delta():
     assert replaced_record(gate, GNMax(sigma2=40), queries=10) == (3.0, (1 + math.exp(1.5)) * 1e-5)
     wide = Gated(epsilon=15.0, delta=1e-5, levels=((0.9, 8.0, 0.5),))
     assert replaced_record(wide, GNMax(sigma2=40), queries=10)[0] == math.inf
+
+
+@pytest.mark.parametrize(("delta", "at"), [(1e-5, ""), (5.5e-5, " at delta 5.5e-05")])
+def test_the_table_names_a_delta_that_differs(delta, at):
+    own = Adjacent(relation="add-remove", neighbours="", epsilon=1.5, delta=1e-5)
+    other = Adjacent(relation="replace", neighbours="", epsilon=3.0, delta=delta)
+    words = neighbours_in_words((own, other), "record")
+    assert words.endswith(f"; for one record replaced by another one, it is 3{at}")
 
 
 def test_no_guarantee_for_one_is_none_for_two():

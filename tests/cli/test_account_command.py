@@ -91,6 +91,10 @@ def test_what_has_no_bound_is_infinity_never_zero(command):
     code, out, _ = command(*arguments)
     assert code == 0
     assert json.loads(out)["worst_case"]["epsilon"] == "infinity"
+    words = " ".join(command(*arguments[:-1])[1].split())
+    assert "propose-test-release has no epsilon at a delta of 1e-05: it may fail" in words
+    arguments[3] = "60"
+    assert "it may fail" not in " ".join(command(*arguments[:-1])[1].split())
 
 
 @pytest.mark.parametrize(

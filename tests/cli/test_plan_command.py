@@ -252,7 +252,8 @@ def test_refusals_of_trained_teachers_are_one_sentence_and_alone_they_are_an_err
     code, out, _ = planned(*asked)
     words = " ".join(out.split())
     refused = (
-        r"Refused, confident-gnmax at epsilon 0\.1, 0\.5: epsilon must be at least [\d.]+ for 40 queries of 5 teachers"
+        r"Refused, confident-gnmax at epsilon 0\.1, 0\.5: epsilon must be at least [\d.]+ for 40 queries of 5 teachers "
+        "with noise of at most 5 votes"
     )
     assert (code, len(re.findall(refused + "; fewer queries or more teachers need less", words))) == (0, 1)
     assert "moment-gnmax" not in words

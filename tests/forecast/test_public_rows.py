@@ -95,7 +95,7 @@ def test_a_table_is_read_as_a_run_would_read_it(tmp_path):
     several = Labels(names=("age", "tall"))
     with pytest.raises(InvalidInput, match="'tall' is not in"):
         read_public(tmp_path / "public.csv", target="age,tall", coding=several)
-    with pytest.raises(InvalidInput, match="--target must be given"):
+    with pytest.raises(InvalidInput, match=r"--target must be given.* name all classes with --classes"):
         read_public(tmp_path / "bare.csv")
     with pytest.raises(InvalidInput, match="There is no file"):
         read_public(tmp_path / "other.csv", target="y")

@@ -172,7 +172,8 @@ def test_it_is_said_what_was_given_and_what_was_not():
 
 @pytest.mark.slow
 def test_an_epsilon_out_of_reach_is_refused_with_what_is_in_reach():
-    with pytest.raises(InvalidInput, match=r"epsilon must be at least .*; fewer queries or more teachers need less\."):
+    limits = r"at least .* with noise of at most 50 votes, got 0\.01.*; fewer queries or more teachers need less"
+    with pytest.raises(InvalidInput, match=limits):
         make_plan(Options(epsilon=0.01, queries=1000, teachers=50), **SIZES)
 
 

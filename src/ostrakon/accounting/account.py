@@ -137,6 +137,10 @@ def account(
     DataDependent(<private: call reveal() on the trusted side>)
     """
     delta = fraction("delta", delta)
+    if not isinstance(votes, Votes):  # pyright: ignore[reportUnnecessaryIsInstance] (untyped callers)
+        raise InvalidInput(f"votes must be ostrakon.Votes, got {type(votes).__name__}.")
+    if not isinstance(mechanism, Mechanism):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {mechanism!r}.")
     mechanism.require_votes(votes)
     a = require_orders(orders)
     bound = worst_case_of(votes, mechanism, delta=delta, max_answers=max_answers, adaptive=True, effort=EFFORT)

@@ -91,6 +91,12 @@ def _show(votes: Votes, law: Mechanism, cost: Account, *, as_json: bool) -> None
         print_json(answer)
     else:
         console.print(as_table(votes, law, cost))
+        whole_run, delta = law.run_cost(queries=votes.queries) if votes.queries else None, cost.worst_case.delta
+        if whole_run is not None and whole_run.failure >= delta:
+            console.print(
+                f"{law.name} has no epsilon at a delta of {delta:g}: it may fail in these queries with a probability "
+                f"of {whole_run.failure:.2g}, which must be below delta. A larger threshold or fewer queries lower it."
+            )
         if law.warning:
             console.print(law.warning, style="bold red")
         console.print(cost.notice, style="dim")

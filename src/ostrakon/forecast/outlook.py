@@ -364,7 +364,7 @@ def _why_not_rehearsed(public: PublicRows, rehearsed: str, *, unit: Unit, simula
     if unit == "user":
         return "runs that protect users are priced, not simulated"
     if not simulated:
-        return "trained teachers are simulated only with rehearse='all'"
+        return "trained teachers are simulated only with --rehearse all (in Python rehearse='all')"
     if not planned:
         return "every plan is refused"
     if rows < MIN_TO_REHEARSE:

@@ -21,7 +21,7 @@ from ostrakon.data.target import Target, target_of
 from ostrakon.data.task import dropped_columns
 from ostrakon.data.text_files import holds_texts, is_lines, require_pictures
 from ostrakon.features.rowwise import row_count
-from ostrakon.run.inputs.files import refuse_private_folder, require_target
+from ostrakon.run.inputs.files import refuse_private_folder
 from ostrakon.run.inputs.images import rows_of
 from ostrakon.run.inputs.texts import open_texts, public_frame_of
 from ostrakon.validation import InvalidInput, did_you_mean
@@ -191,8 +191,11 @@ def _rows_of_table(
 ) -> tuple[Any, Any, str | None]:
     """Return (public rows, their labels or None, the name of the target). needed: whether a target is required."""
     table = open_table(path)
-    if needed:
-        target = require_target(target)
+    if needed and target is None:
+        raise InvalidInput(
+            "--target must be given: the column to predict. If the public rows have no labels, name all classes with "
+            "--classes, or give the --range of a quantity."
+        )
     parts = () if target is None else label_columns(target, coding)
     columns = [_target_column(table, one) for one in parts or (() if target is None else (target,))]
     name = target if parts or not columns else columns[0]

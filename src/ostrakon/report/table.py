@@ -1,7 +1,7 @@
 """The short table at the end of a run."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.markup import escape
@@ -84,9 +84,7 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
         rows = "" if statement.unit_column is None else f": all rows with the same {escape(statement.unit_column)}"
         yield "Unit of privacy", f"one {statement.unit_of_privacy}{rows}"
     if statement.adjacent:
-        first, *others = statement.adjacent
-        also = "".join(f"; for {_counted(other, statement.unit)}" for other in others)
-        yield "Neighbours", f"this epsilon is for {changed_in_words(first.relation, statement.unit)}{also}"
+        yield "Neighbours", neighbours_in_words(statement.adjacent, statement.unit)
     yield from _student(outcome)
     yield from _measured(outcome)
     if outcome.plan.gate is not None and not outcome.answers.passed:
@@ -189,9 +187,15 @@ def _estimate(estimate: Agreement) -> tuple[str, str]:
     return "Agreement", f"{estimate.in_words()} with released answers that the student had not seen"
 
 
-def _counted(adjacent: Adjacent, unit: Unit) -> str:
-    epsilon = f"it is {round_up(adjacent.epsilon):.10g}" if math.isfinite(adjacent.epsilon) else "there is none"
-    return f"{changed_in_words(adjacent.relation, unit)}, {epsilon}"
+def neighbours_in_words(adjacent: Sequence[Adjacent], unit: Unit) -> str:
+    """Return the neighbours of the guarantee, and the epsilons of others, with their delta if it differs."""
+    first, *others = adjacent
+    words = f"this epsilon is for {changed_in_words(first.relation, unit)}"
+    for other in others:
+        epsilon = f"it is {round_up(other.epsilon):.10g}" if math.isfinite(other.epsilon) else "there is none"
+        at = "" if other.delta == first.delta else f" at delta {delta_in_words(other.delta)}"
+        words += f"; for {changed_in_words(other.relation, unit)}, {epsilon}{at}"
+    return words
 
 
 def _privacy(outcome: FinishedRun) -> Iterator[tuple[str, str]]:

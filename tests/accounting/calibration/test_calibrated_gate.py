@@ -49,6 +49,11 @@ def test_absurd_noise_and_private_votes_are_refused() -> None:
         calibrate_gate(Votes([[19, 1]]), SHAPE, epsilon=1.5, delta=1e-5)
 
 
+def test_no_guarantee_is_chosen_on_private_votes() -> None:
+    with pytest.raises(InvalidInput, match="public_votes must be PublicVotes"):
+        choose_guarantee(Votes([[19, 1]]), SHAPE, epsilon=1.5, delta=1e-5)
+
+
 @pytest.mark.slow
 def test_noise_too_small_for_any_bound_is_noise_too_small() -> None:
     votes = simulate_votes(np.random.default_rng(0), queries=4, teachers=40, classes=3, plurality=0.99, dispersion=0.01)

@@ -5,6 +5,7 @@ import math
 
 from ostrakon.accounting.calibration.noise import calibrate, noise_deviation, scaled, tightened
 from ostrakon.accounting.gate.gate import Gate, Unbounded
+from ostrakon.accounting.gate.search import require_public
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.numerics.inverse import least_of_power
 from ostrakon.validation import InvalidInput, fraction, positive
@@ -92,7 +93,7 @@ def choose_guarantee(
     Raises
     ------
     InvalidInput
-        As `calibrate`, if neither reaches epsilon.
+        For plain `Votes`; as `calibrate`, if neither reaches epsilon.
 
     Notes
     -----
@@ -103,6 +104,7 @@ def choose_guarantee(
     ----------
     docs/mathematics.md B and D6.
     """
+    require_public(public_votes)
 
     def plain() -> Mechanism:
         return calibrate(

@@ -219,8 +219,9 @@ def _noisiest(mechanism: Mechanism, epsilon: float, *, queries: int, teachers: i
     few = most(lambda count: cost(noisiest, count) <= epsilon, at_least=0, below=queries)
     asked, fewer = (f"{count} {'query' if count == 1 else 'queries'}" for count in (queries, few))
     raise InvalidInput(
-        f"epsilon must be at least {_up(least, 3):g} for {asked} of {teachers} teachers, got {epsilon:g}"
-        f"{f' (enough for {fewer})' if few else ''}; fewer queries or more teachers need less."
+        f"epsilon must be at least {_up(least, 3):g} for {asked} of {teachers} teachers with noise of at most "
+        f"{teachers} votes, got {epsilon:g}{f' (enough for {fewer})' if few else ''}; "
+        "fewer queries or more teachers need less."
     )
 
 

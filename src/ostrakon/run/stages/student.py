@@ -30,8 +30,8 @@ from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Votes
 
 GATE_REFUSED = (
-    "The gate must find that the teachers agree, and it did not: nothing is released, and the refusal itself has cost "
-    "its epsilon; take the worst case, which needs no agreement, or data on which teachers agree."
+    "The gate must find that the teachers agree, and it did not: nothing is released, and this run has cost its "
+    "epsilon. Another run costs more; --guarantee worst-case needs no agreement (in Python guarantee='worst-case')."
 )
 
 
