@@ -101,6 +101,13 @@ def test_where_votes_agree_no_noise_costs_that_much():
     assert row.accuracy > 0.999
 
 
+def test_these_votes_cost_no_more_than_all_votes():
+    split = Votes(np.tile([20, 18, 2], (60, 1)))
+    (row,) = compare(split, epsilon=1.0, delta=1e-5, mechanisms=[GNMax(sigma2=20)]).rows
+    by_orders = Curve(ORDERS, data_dependent_costs(split, row.mechanism, ORDERS).sum(axis=0)).epsilon(delta=1e-5)[0]
+    assert row.data_dependent == row.worst_case < by_orders
+
+
 @pytest.mark.slow
 def test_they_share_one_gated_epsilon():
     votes = PublicVotes(np.tile([[30, 0], [30, 0], [29, 1]], (4, 1)))

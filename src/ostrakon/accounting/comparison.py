@@ -346,12 +346,14 @@ def _row(
     right = float(law[np.flatnonzero(known), truth[known]].sum())
     claimed = mechanism.claimed_epsilon(queries=votes.queries, delta=delta)
     worst = _worst_case(mechanism, votes, delta)
+    # By Rényi DP alone, the cost of these votes may exceed the worst case, which holds for them, too.
+    private = _data_dependent(mechanism, votes, delta)
     return Row(
         mechanism=mechanism,
         answers=answers,
         accuracy=right / answers if answers > 0 else 0.0,
         worst_case=worst,
-        data_dependent=_data_dependent(mechanism, votes, delta),
+        data_dependent=None if private is None else min(private, worst),
         gated=gated,
         claimed=claimed,
         rank_error=(float((law[:, :-1] * away).sum()) / answers if answers > 0 else 0.0) if ordered else None,
