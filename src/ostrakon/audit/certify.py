@@ -16,11 +16,37 @@ from ostrakon.votes import Votes
 
 
 def clopper_pearson(hits: ArrayLike, *, samples: int, error: float) -> tuple[FloatArray, FloatArray]:
-    """Return exact one-sided bounds (lower, upper) on the probability of an event that happened `hits` times.
+    """Return exact one-sided bounds on the probability of an event that happened `hits` times.
 
-    samples: number of independent runs. Each bound fails with probability at most `error`, both together with at most
-    twice that. Source: Clopper and Pearson 1934.
+    Parameters
+    ----------
+    hits : array-like of int
+        From 0 to `samples`.
+    samples : int
+        Number of independent runs, at least 1.
+    error : float
+        In (0, 1).
 
+    Returns
+    -------
+    tuple of two arrays of float, shape of hits
+        Lower and upper bounds.
+
+    Raises
+    ------
+    InvalidInput
+        For numbers outside of these ranges.
+
+    Notes
+    -----
+    Guarantee: each bound fails with probability at most `error`, both together with at most twice that.
+
+    References
+    ----------
+    Clopper and Pearson 1934.
+
+    Examples
+    --------
     >>> lower, upper = clopper_pearson(0, samples=100, error=0.05)
     >>> float(lower), round(float(upper), 4)
     (0.0, 0.0295)
@@ -38,12 +64,36 @@ def clopper_pearson(hits: ArrayLike, *, samples: int, error: float) -> tuple[Flo
 def certified_epsilon(
     hits: ArrayLike, other_hits: ArrayLike, *, samples: int, delta: float, confidence: float
 ) -> FloatArray:
-    """Return a lower bound on epsilon, at least 0, that holds with probability `confidence`.
+    """Return a lower bound on epsilon that holds with probability `confidence`.
 
-    hits, other_hits: how often an event, chosen before, happened in `samples` independent runs on each of two
-    neighbours. Any (epsilon, delta)-DP mechanism has P <= e^epsilon Q + delta, hence epsilon >= ln((P - delta) / Q); P
-    is replaced by its lower and Q by its upper Clopper-Pearson bound, each at half the error.
+    Parameters
+    ----------
+    hits, other_hits : array-like of int
+        How often an event, chosen before, happened on each of two neighbours; from 0 to `samples`.
+    samples : int
+        Number of independent runs on each neighbour, at least 1.
+    delta : float
+        In [0, 1).
+    confidence : float
+        In (0, 1).
 
+    Returns
+    -------
+    array of float, shape of hits
+        At least 0.
+
+    Raises
+    ------
+    InvalidInput
+        For numbers outside of these ranges.
+
+    Notes
+    -----
+    Any (epsilon, delta)-DP mechanism has P <= e^epsilon Q + delta, hence epsilon >= ln((P - delta) / Q); P is replaced
+    by its lower and Q by its upper Clopper-Pearson bound, each at half the error.
+
+    Examples
+    --------
     >>> round(float(certified_epsilon(900, 100, samples=1000, delta=0.0, confidence=0.95)), 3)
     1.99
     """
@@ -53,7 +103,29 @@ def certified_epsilon(
 def certified_epsilons(
     hits: ArrayLike, other_hits: ArrayLike, *, samples: int, deltas: Sequence[float], confidence: float
 ) -> list[FloatArray]:
-    """Return `certified_epsilon` for several deltas; all bounds hold together, because they use the same intervals."""
+    """Return `certified_epsilon` for several deltas.
+
+    Parameters
+    ----------
+    hits, other_hits, samples, confidence
+        As for `certified_epsilon`.
+    deltas : sequence of float
+        In [0, 1).
+
+    Returns
+    -------
+    list of arrays of float, shape of hits
+        One for each delta.
+
+    Raises
+    ------
+    InvalidInput
+        As `certified_epsilon`.
+
+    Notes
+    -----
+    Guarantee: all bounds together hold with probability `confidence`, because they use the same intervals.
+    """
     deltas = [0.0 if delta == 0 else fraction("delta", delta) for delta in deltas]
     error = (1 - fraction("confidence", confidence)) / 2
     lower, _ = clopper_pearson(hits, samples=samples, error=error)
@@ -67,8 +139,15 @@ _LARGER_DELTAS = (1e-3, 1e-2, 0.05, 0.2)
 
 @dataclass(frozen=True, kw_only=True)
 class Claims:
-    """All that is claimed for all queries together: `levels` are pairs (delta, epsilon), the requested delta first.
+    """All that is claimed for all queries together.
 
+    Parameters
+    ----------
+    levels : tuple of (float, float)
+        Pairs (delta, epsilon), the requested delta first.
+
+    Notes
+    -----
     A guarantee for every delta is tested at large deltas too: events of probability 1e-5 are rarely sampled, and common
     events show most of a missing noise.
     """
@@ -77,7 +156,28 @@ class Claims:
 
     @classmethod
     def of(cls, law: Mechanism | None, votes: Votes, *, delta: float, epsilon: float | None) -> Self:
-        """Return the claims of `law` for the queries of `votes`, or `epsilon` alone if it is given."""
+        """Return the claims of a mechanism.
+
+        Parameters
+        ----------
+        law : Mechanism or None
+            The mechanism; None for a function, which needs `epsilon`.
+        votes : Votes
+            Their queries are priced.
+        delta : float
+            In (0, 1), the requested delta.
+        epsilon : float or None
+            The claim at `delta`, at least 0 or inf. None: what `law` claims at `delta` and at larger deltas.
+
+        Returns
+        -------
+        Claims
+
+        Raises
+        ------
+        InvalidInput
+            For a function without `epsilon`, and for an epsilon out of range.
+        """
         if epsilon is not None:
             return cls(levels=((delta, epsilon if epsilon == np.inf else non_negative("claimed", epsilon)),))
         if law is None:
@@ -96,6 +196,22 @@ class Claims:
     ) -> tuple[FloatArray, FloatArray]:
         """Return the largest difference between certified and claimed epsilon, and its delta.
 
+        Parameters
+        ----------
+        hits, other : array of float
+            How often an event happened on each of two neighbours.
+        samples : int
+            Number of runs on each, at least 1.
+        confidence : float
+            In (0, 1).
+
+        Returns
+        -------
+        tuple of two arrays of float, shape of hits
+            Differences (above 0 they refute the claim) and the deltas at which they are reached.
+
+        Notes
+        -----
         The intervals do not depend on delta, so the maximum over all deltas costs no confidence.
         """
         deltas = np.array([delta for delta, _ in self.levels])

@@ -20,8 +20,32 @@ _MAX_MU = 64.0
 def refutes_mu(mu: float, *, correct: int, guesses: int, canaries: int, error: float) -> bool:
     """Return whether `correct` or more right guesses have a probability below `error` under mu-Gaussian DP.
 
-    canaries: m records whose labels m independent fair coins decided. guesses: r of them that the adversary chose to
-    guess, given the release and anything that does not depend on the coins.
+    Parameters
+    ----------
+    mu : float
+        At least 0.
+    correct : int
+        Right guesses, from 0 to `guesses`.
+    guesses : int
+        Canaries that the adversary chose to guess, given the release and anything that does not depend on the coins;
+        from 1 to `canaries`.
+    canaries : int
+        Records whose labels independent fair coins decided, at least 1.
+    error : float
+        In (0, 1).
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    InvalidInput
+        For numbers outside of these ranges.
+
+    Notes
+    -----
+    Let m be the number of canaries and r the number of guesses.
 
     Derivation. Let C be the number of right guesses and p_c its law. Fix all coins but the i-th, and consider the
     releases on which the guess of i is b and exactly c - 1 others are right. With coin b this is "i is right and
@@ -41,9 +65,13 @@ def refutes_mu(mu: float, *, correct: int, guesses: int, canaries: int, error: f
     above, never lowers the total. If tau and that mass together exceed 1, then P(C >= k) < tau; the total grows with
     tau, by the same exchange, so one look at tau = `error` decides.
 
-    Source: Mahloujifar, Melis and Chaudhuri 2024, "Auditing f-differential privacy in one run" (arXiv 2410.22235), for
-    the recursion; Steinke, Nasr and Jagielski 2023 (arXiv 2305.08846) for the game.
+    References
+    ----------
+    Mahloujifar, Melis and Chaudhuri 2024, "Auditing f-differential privacy in one run" (arXiv 2410.22235), for the
+    recursion; Steinke, Nasr and Jagielski 2023 (arXiv 2305.08846) for the game.
 
+    Examples
+    --------
     >>> refutes_mu(0.5, correct=90, guesses=100, canaries=100, error=0.05)
     True
     """
@@ -58,7 +86,28 @@ def refutes_mu(mu: float, *, correct: int, guesses: int, canaries: int, error: f
 def refutes_trade_off(
     inverse: Callable[[float], float], *, correct: int, guesses: int, canaries: int, error: float
 ) -> bool:
-    """Return `refutes_mu` for any trade-off function f; `inverse`: a lower bound of g^-1, where g(x) = 1 - f(x)."""
+    """Return whether `correct` or more right guesses have a probability below `error` under a trade-off function f.
+
+    Parameters
+    ----------
+    inverse : callable
+        From a probability to a lower bound of g^-1, where g(x) = 1 - f(x).
+    correct, guesses, canaries, error
+        As for `refutes_mu`.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    InvalidInput
+        As `refutes_mu`.
+
+    Notes
+    -----
+    The derivation is that of `refutes_mu`, which this function decides for the Gaussian trade-off function.
+    """
     error = fraction("error", error)
     m = whole("canaries", canaries, at_least=1)
     r = whole("guesses", guesses, at_least=1, at_most=m)
@@ -75,9 +124,24 @@ def refutes_trade_off(
 
 
 def largest_refuted_parameter(refuted: Callable[[float], bool], *, limit: float) -> float:
-    """Return the largest parameter for which `refuted` is true, to a thousandth of its size; 0 without any.
+    """Return the largest parameter for which `refuted` is true, to a thousandth of its size.
 
-    refuted: true up to some parameter and false above it. limit: where the search stops.
+    Parameters
+    ----------
+    refuted : callable
+        From a number of at least 0 to bool: true up to some parameter and false above it.
+    limit : float
+        The search goes no further than the first power of two that is at least this.
+
+    Returns
+    -------
+    float
+        A parameter at which `refuted` is true; 0 if it is true nowhere.
+
+    Examples
+    --------
+    >>> round(largest_refuted_parameter(lambda mu: mu < 0.5, limit=64), 2)
+    0.5
     """
     low, high = 0.0, 1.0
     if not refuted(0.0):
@@ -91,10 +155,34 @@ def largest_refuted_parameter(refuted: Callable[[float], bool], *, limit: float)
 
 
 def certified_mu(*, correct: int, guesses: int, canaries: int, confidence: float) -> float:
-    """Return a lower bound, at most 64, on the mu of Gaussian DP of a run.
+    """Return a lower bound on the mu of Gaussian DP of a run.
 
+    Parameters
+    ----------
+    correct, guesses, canaries
+        As for `refutes_mu`.
+    confidence : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        From 0 to 64.
+
+    Raises
+    ------
+    InvalidInput
+        As `refutes_mu`.
+
+    Notes
+    -----
     Guarantee: for a mu-Gaussian-DP run the bound exceeds mu with probability at most 1 - confidence, for any way of
     guessing (see `refutes_mu`).
+
+    Examples
+    --------
+    >>> round(certified_mu(correct=90, guesses=100, canaries=100, confidence=0.95), 2)
+    0.84
     """
     error = 1 - fraction("confidence", confidence)
 
@@ -107,7 +195,28 @@ def certified_mu(*, correct: int, guesses: int, canaries: int, confidence: float
 def best_number_of_guesses(canaries: int, mu: float, *, confidence: float = 0.95) -> int:
     """Return the number of canaries to guess that certifies most for a run with `mu`, by simulation.
 
-    It depends on public numbers alone, so it costs no confidence.
+    Parameters
+    ----------
+    canaries : int
+        At least 1.
+    mu : float
+        Gaussian DP of the run as it claims it, at least 0.
+    confidence : float, default 0.95
+        In (0, 1).
+
+    Returns
+    -------
+    int
+        From 1 to `canaries`.
+
+    Raises
+    ------
+    InvalidInput
+        For numbers outside of these ranges.
+
+    Notes
+    -----
+    The result depends on public numbers alone, so it costs no confidence. The simulation has a fixed seed.
     """
     canaries = whole("canaries", canaries, at_least=1)
     rng = np.random.default_rng(0)  # for the simulation only
@@ -128,9 +237,24 @@ def best_number_of_guesses(canaries: int, mu: float, *, confidence: float = 0.95
 class OneRunAudit:
     """The result of an audit of one run by canaries.
 
-    claimed: epsilon of the whole run at `delta`. lower_bound: the true epsilon, that of `mu`-Gaussian DP, is at least
-    this with probability `confidence`. correct: number of right guesses. contradiction: between the release and its
-    noise log or the law of its noise, None without one. certified: the lower bound by each audited table.
+    Parameters
+    ----------
+    mechanism : str
+        Name of the mechanism.
+    claimed : float
+        Epsilon of the whole run at `delta`.
+    lower_bound : float
+        The true epsilon, that of `mu`-Gaussian DP at `delta`, is at least this with probability `confidence`.
+    confidence, delta : float
+        In (0, 1).
+    mu : float
+        The certified lower bound on the mu of Gaussian DP.
+    canaries, guesses, correct : int
+        Numbers of canaries, of guesses and of right guesses.
+    contradiction : str, optional
+        Between the release and its noise log, or the law of its noise.
+    certified : dict of float
+        The lower bound by each audited table.
     """
 
     mechanism: str
@@ -188,12 +312,47 @@ def audit_one_run(
 ) -> OneRunAudit:
     """Guess the coins of the surest canaries from their scores, and bound the run's epsilon by the right guesses.
 
-    scores: of each canary, evidence for coin 0 in the release, computed without the coins, (canaries,). coins: fair and
-    independent, 0 or 1, (canaries,). claimed, delta: of the run. mu: the claimed Gaussian DP, by which the number of
-    guesses is chosen.
+    Parameters
+    ----------
+    scores : array-like of float, shape (canaries,)
+        Evidence for coin 0 of each canary in the release, computed without the coins. Above 0 the guess is 0, else 1.
+    coins : array-like of {0, 1}, shape (canaries,)
+        Fair and independent.
+    mechanism : str
+        Its name, for the result.
+    claimed : float
+        Epsilon that the run claims at `delta`.
+    delta : float
+        In (0, 1).
+    mu : float
+        The claimed Gaussian DP, at least 0, by which the number of guesses is chosen.
+    confidence : float, default 0.95
+        In (0, 1).
 
+    Returns
+    -------
+    OneRunAudit
+
+    Raises
+    ------
+    InvalidInput
+        For scores that are not finite, coins that are not 0 or 1, and numbers outside of these ranges.
+
+    Notes
+    -----
     Guarantee: that of `certified_mu`. If the run is not Gaussian-DP, the bound concerns the refuted Gaussian curve,
-    not its epsilon at `delta`. Errors: `InvalidInput` for scores that are not finite or coins not 0 or 1.
+    not its epsilon at `delta`.
+
+    References
+    ----------
+    As `refutes_mu`.
+
+    Examples
+    --------
+    >>> coins = np.tile([0, 1], 50)
+    >>> scores = np.where(coins == 0, 2.0, -2.0)  # a release that shows every coin
+    >>> audit_one_run(scores, coins, mechanism="gnmax", claimed=1.0, delta=1e-5, mu=0.3).refuted
+    True
     """
     evidence, labels = np.asarray(scores, dtype=np.float64), np.asarray(coins)
     if evidence.ndim != 1 or not len(evidence) or not np.isfinite(evidence).all():

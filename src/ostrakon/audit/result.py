@@ -12,7 +12,15 @@ ONE_RECORD = "one record moves one vote"
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Result of one test. detail: the contradiction in words, None if there is none."""
+    """The result of one test of an audit.
+
+    Parameters
+    ----------
+    test : str
+        Name of the test.
+    detail : str or None
+        The contradiction in words; None if there is none.
+    """
 
     test: str
     detail: str | None
@@ -27,9 +35,30 @@ class Finding:
 class AuditResult:
     """The result of an audit of a mechanism.
 
-    claimed: epsilon at `delta` for all `queries` together. lower_bound: the true epsilon is at least this with
-    probability `confidence`. neighbours: votes on the first query in the two synthetic data sets. samples: runs on
-    each. seen: how often the chosen event happened on each. findings: results of the tests.
+    Parameters
+    ----------
+    mechanism : str
+        Name of the mechanism, or of the function.
+    claimed : float
+        Epsilon at `delta` for all `queries` together; inf if nothing is claimed.
+    lower_bound : float
+        The true epsilon is at least this with probability `confidence`.
+    confidence, delta : float
+        In (0, 1).
+    queries : int
+        Queries of one run.
+    neighbours : tuple of two tuples of int
+        Votes on the first query in the two synthetic data sets.
+    samples : int
+        Runs on each data set.
+    seen : tuple of two ints
+        How often the chosen event happened on each data set.
+    findings : tuple of Finding
+        Results of the tests.
+
+    Notes
+    -----
+    `refuted` is true if any test found a contradiction. An audit can refute a claim, never prove it.
     """
 
     mechanism: str
