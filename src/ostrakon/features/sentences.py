@@ -205,9 +205,12 @@ class SentenceEncoder(TextEncoder):
             self._linear(x, f"{at}attention.self.{part}").reshape(texts, -1, self._heads, size).transpose(0, 2, 1, 3)
             for part in ("query", "key", "value")
         )
-        scores = query @ key.transpose(0, 1, 3, 2) / np.sqrt(np.float32(size))
-        attention = np.exp(scores - scores.max(axis=3, keepdims=True))
-        context = (attention / attention.sum(axis=3, keepdims=True)) @ value
+        attention = query @ key.transpose(0, 1, 3, 2)
+        attention /= np.sqrt(np.float32(size))
+        attention -= attention.max(axis=3, keepdims=True)
+        np.exp(attention, out=attention)
+        attention /= attention.sum(axis=3, keepdims=True)
+        context = attention @ value
         context = self._linear(context.transpose(0, 2, 1, 3).reshape(x.shape), f"{at}attention.output.dense")
         x = self._normalize(context + x, f"{at}attention.output.LayerNorm")
         hidden = gelu(self._linear(x, f"{at}intermediate.dense"))
@@ -219,9 +222,11 @@ class SentenceEncoder(TextEncoder):
         return products
 
     def _normalize(self, x: NDArray[np.float32], at: str) -> NDArray[np.float32]:
-        centred = x - x.mean(axis=1, keepdims=True)
-        scale = np.sqrt(np.square(centred).mean(axis=1, keepdims=True) + self._epsilon)
-        return centred / scale * self._weights[f"{at}.weight"] + self._weights[f"{at}.bias"]
+        x = x - x.mean(axis=1, keepdims=True)
+        x /= np.sqrt(np.square(x).mean(axis=1, keepdims=True) + self._epsilon)
+        x *= self._weights[f"{at}.weight"]
+        x += self._weights[f"{at}.bias"]
+        return x
 
     def __getstate__(self) -> dict[str, Any]:
         return {"folder": self.folder, "digest": self.digest, "name": self.name, "trained_on": self.trained_on}
