@@ -82,7 +82,7 @@ def test_a_cap_on_answers_needs_less_noise() -> None:
 def test_absurd_noise_is_refused_with_reachable_settings() -> None:
     shape = GNMax(sigma2=40)
     with pytest.raises(
-        InvalidInput, match=r"must be at least [\d.]+ for 640 queries of 250 teachers, got 0.05 "
+        InvalidInput, match=r"must be at least [\d.]+ .* 250 teachers with noise of at most 250 votes, got 0.05 "
     ) as caught:
         calibrate(shape, epsilon=0.05, delta=1e-5, queries=640, teachers=250)
     words = str(caught.value).split()
