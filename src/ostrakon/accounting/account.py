@@ -62,7 +62,7 @@ class Account:
     notice: str = DATA_DEPENDENT_NOTICE
 
     def _repr_html_(self) -> str:
-        """The publishable numbers alone."""
+        """Return the publishable numbers alone."""
         guarantees = {"worst case": self.worst_case, "gated": self.gated}
         rows = [
             (name, f"epsilon {g.epsilon:.4g}, delta {g.delta:g}") for name, g in guarantees.items() if g is not None
@@ -194,7 +194,7 @@ def _data_dependent(curve: Curve, delta: float, conversion: Conversion) -> tuple
 
 
 def _adaptively(votes: Votes, mechanism: Mechanism, known: DataDependent, delta: float) -> DataDependent:
-    """The cost by adaptive composition, if it is smaller; the order stays that of the Rényi curve."""
+    """Return the cost by adaptive composition, if it is smaller; the order stays that of the Rényi curve."""
     by_curve = known.reveal()
     if not 0 < by_curve["epsilon"] < math.inf:
         return known

@@ -17,8 +17,13 @@ class Adjacent:
 
     Parameters
     ----------
+    relation : {"add-remove", "replace", "take-out", "labels"}
     neighbours : str
         When two data sets are neighbours, in one sentence.
+    epsilon : float
+        At least 0; inf if unknown.
+    delta : float
+        In (0, 1).
     """
 
     relation: Relation
@@ -36,15 +41,33 @@ def replaced_record(
     teachers: int | None = None,
     classes: int | None = None,
 ) -> tuple[float, float]:
-    """(epsilon, delta) for a change of two teachers, from `guarantee` for a change of one.
+    """Return the guarantee for a change of two teachers, from that for a change of one.
 
+    Parameters
+    ----------
+    guarantee : WorstCase or Gated
+        For a change of one teacher.
+    mechanism : Mechanism
+    queries, max_answers, teachers, classes
+        Those of `worst_case` that gave the guarantee.
+
+    Returns
+    -------
+    tuple of float
+        (epsilon, delta). The delta is that of a worst case, and larger for a gate. Inf if no theorem gives a delta
+        below 1.
+
+    Notes
+    -----
     It prices the replacement of a record whose content decides its teacher: the old record leaves one teacher and the
-    new record joins another. The other arguments must be those of `worst_case` that gave the guarantee.
+    new record joins another.
 
     Guarantee: the smaller of two theorems for a worst case, at its own delta: a mu-Gaussian-DP run is 2 mu-Gaussian-DP
-    for two teachers; an (e, d)-DP run is (2 e, (1 + exp e) d)-DP. For a gate only the second, at its larger delta. Inf
-    if neither gives a delta below 1.
-    Source: group privacy of Gaussian DP (Dong, Roth and Su 2022); the definition of (e, d)-DP, applied twice.
+    for two teachers; an (e, d)-DP run is (2 e, (1 + exp e) d)-DP. For a gate only the second, at its larger delta.
+
+    References
+    ----------
+    Group privacy of Gaussian DP (Dong, Roth and Su 2022); the definition of (e, d)-DP, applied twice.
     """
     if isinstance(guarantee, Gated):
         delta = _group_delta(guarantee.epsilon, guarantee.delta)

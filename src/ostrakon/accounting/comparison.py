@@ -65,7 +65,7 @@ class Row:
         return self.mechanism.name
 
     def worth(self, classes: int) -> float:
-        """The number of certain labels that teach as much: answers * ((accuracy - 1/m) / (1 - 1/m))^2.
+        """Return the number of certain labels that teach as much: answers * ((accuracy - 1/m) / (1 - 1/m))^2.
 
         A label that is right with probability p teaches in proportion to the square of its lead over guessing: 324
         answers of which 95% are right teach more than 640 of which 68% are. Of ordered classes the lead is one less the
@@ -113,7 +113,7 @@ class Comparison:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """What `ostrakon compare --json` prints; an epsilon without a bound is the text "infinity"."""
+        """Return what `ostrakon compare --json` prints; an epsilon without a bound is the text "infinity"."""
         return {
             "queries": self.votes.queries,
             "teachers": self.votes.teachers,
@@ -150,7 +150,7 @@ def _ranks(row: Row) -> str:
 
 
 def compared(teachers: int, *, ordered: bool = False) -> tuple[Mechanism, ...]:
-    """Every registered mechanism that has `Mechanism.defaults` and a price for each query, at those defaults.
+    """Return every registered mechanism that has `Mechanism.defaults` and a price for each query, at those defaults.
 
     ordered: whether the classes have an order, without which mechanisms that need one are left out.
     """
@@ -261,7 +261,7 @@ def _labels(labels: IntArray, votes: Votes) -> IntArray:
 def _fit(
     shape: Mechanism, votes: Votes, *, at: At, epsilon: float, delta: float
 ) -> tuple[Mechanism, float | None] | None:
-    """The mechanism with its noise scaled to the epsilon, and its gated epsilon; None if it has no such epsilon."""
+    """Return the mechanism with noise scaled to the epsilon, and its gated epsilon; None if it has no such epsilon."""
     if shape.claimed_epsilon(queries=votes.queries, delta=delta) is not None:
         claim = _solved(shape, epsilon, lambda m: m.claimed_epsilon(queries=votes.queries, delta=delta) or math.inf)
         return None if claim is None else (claim, None)
@@ -287,13 +287,13 @@ def _fit(
 
 
 def _tightened(mechanism: Mechanism, votes: Votes, *, epsilon: float, delta: float) -> Mechanism:
-    """The mechanism with as much less noise as adaptive composition allows at `epsilon`, within 0.5% of it."""
+    """Return the mechanism with as much less noise as adaptive composition allows at `epsilon`, within 0.5% of it."""
     factor = tightened(lambda x: _worst_case(scaled(mechanism, x, digits=None), votes, delta), epsilon, 1.0)
     return scaled(mechanism, factor, digits=None)
 
 
 def _gated(mechanism: Mechanism, votes: PublicVotes, delta: float) -> float:
-    """The epsilon of a gate that is planned by Rényi costs, or the worst case if that is smaller."""
+    """Return the epsilon of a gate that is planned by Rényi costs, or the worst case if that is smaller."""
     worst = _worst_case(mechanism, votes, delta, adaptive=False)
     try:
         gate = Gate.plan(votes, mechanism, delta=delta, pass_probability=PASS_PROBABILITY, adaptive=False)
@@ -312,7 +312,7 @@ def _solved(
     start: float = 1.0,
     least: float = 1e-17,
 ) -> Mechanism | None:
-    """`shape` with the least noise whose cost is at most `epsilon`, within the relative `accuracy`, or None.
+    """Return `shape` with the least noise whose cost is at most `epsilon`, within the relative `accuracy`, or None.
 
     start, least: noise factors at the start and the end of the search; growth: its step.
     """
@@ -327,7 +327,9 @@ def _solved(
 
 
 def _solved_from_above(shape: Mechanism, epsilon: float, cost: Callable[[Mechanism], float]) -> Mechanism | None:
-    """`shape` with the noise at which `cost`, from much noise on, first reaches `epsilon`, or a twentieth of it."""
+    """Return `shape` with the noise at which `cost`, from much noise on, first reaches `epsilon`, or with a twentieth
+    of its noise if that is within `epsilon`.
+    """
     least = math.exp(-3)
     solved = _solved(shape, epsilon, cost, growth=math.sqrt(math.e), start=math.exp(4), least=least)
     quiet = scaled(shape, least, digits=None)

@@ -28,7 +28,7 @@ class Level:
     weight: int
 
     def cost(self, whole: RunCost, *, secret: bool = False) -> RunCost:
-        """What a run costs a record of this level.
+        """Return what a run costs a record of this level.
 
         Parameters
         ----------
@@ -71,7 +71,7 @@ class LevelClaim:
 
 
 def levels_within(epsilons: Mapping[str, float], whole: RunCost, *, delta: float) -> tuple[Level, ...]:
-    """The largest weights at which every level keeps its epsilon.
+    """Return the largest weights at which every level keeps its epsilon.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def levels_within(epsilons: Mapping[str, float], whole: RunCost, *, delta: float
 
 
 def claims_of(levels: Sequence[Level], whole: RunCost, *, delta: float, removed: bool) -> tuple[LevelClaim, ...]:
-    """The claim of every level. removed: whether `whole` is the cost of a record that is removed."""
+    """Return the claim of every level. removed: whether `whole` is the cost of a record that is removed."""
 
     def claim(level: Level) -> LevelClaim:
         known: Any = {"level": level.name, "weight": level.weight / STEPS, "delta": delta}

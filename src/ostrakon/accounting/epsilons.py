@@ -11,7 +11,17 @@ DATA_DEPENDENT_NOTICE = (
 
 @dataclass(frozen=True, kw_only=True)
 class WorstCase:
-    """A data-independent (epsilon, delta)-DP guarantee. Publishable. `basis` names its theorem."""
+    """A data-independent (epsilon, delta)-DP guarantee. Publishable.
+
+    Parameters
+    ----------
+    epsilon : float
+        At least 0; inf if unbounded.
+    delta : float
+        In (0, 1).
+    basis : str
+        Its theorem.
+    """
 
     kind: ClassVar[str] = "worst-case"
     epsilon: float
@@ -23,7 +33,20 @@ class WorstCase:
 class Gated:
     """The unconditional (epsilon, delta)-DP guarantee of a gated release. Publishable.
 
-    levels, grid: the table of scores (see `Gate`). Source: docs/mathematics.md D6.
+    Parameters
+    ----------
+    epsilon : float
+        At least 0.
+    delta : float
+        In (0, 1).
+    levels : tuple of (float, float, float)
+        The table of scores, as in `Gate`.
+    grid : (float, int), optional
+        As in `Gate`.
+
+    References
+    ----------
+    docs/mathematics.md D6.
     """
 
     kind: ClassVar[str] = "gated"
@@ -37,8 +60,16 @@ class Gated:
 class Sanitized:
     """A noisy estimate of the data-dependent cost. Publishable; not a guarantee.
 
-    mean, sd: of the estimated epsilon. upper: exceeds it with the probability that the `Sanitizer` was planned for.
-    Source: docs/mathematics.md D5.
+    Parameters
+    ----------
+    mean, sd : float
+        Mean and standard deviation of the estimated epsilon.
+    upper : float
+        Exceeds the data-dependent epsilon with the probability that the `Sanitizer` was planned for.
+
+    References
+    ----------
+    docs/mathematics.md D5.
     """
 
     kind: ClassVar[str] = "sanitized"
@@ -77,8 +108,16 @@ class Private:
 class DataDependent(Private):
     """A data-dependent epsilon: private, and not a guarantee.
 
-    epsilon, delta: of the cost at the real votes. order: the best Rényi order; adaptive composition, which has none,
-    may give a smaller epsilon. Only `reveal()` returns them, for the trusted side.
+    Parameters
+    ----------
+    epsilon, delta : float
+        Of the cost at the real votes.
+    order : float
+        The best Rényi order. Adaptive composition, which has none, may give a smaller epsilon.
+
+    Notes
+    -----
+    Only `reveal()` returns the numbers, for the trusted side.
     """
 
     __slots__ = ("__delta", "__epsilon", "__order")
@@ -89,5 +128,5 @@ class DataDependent(Private):
         self.__epsilon, self.__delta, self.__order = epsilon, delta, order
 
     def reveal(self) -> dict[str, float]:
-        """The private numbers epsilon, delta and order. They must not leave the trusted side."""
+        """Return the private numbers epsilon, delta and order. They must not leave the trusted side."""
         return {"epsilon": self.__epsilon, "delta": self.__delta, "order": self.__order}

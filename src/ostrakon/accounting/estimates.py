@@ -66,7 +66,9 @@ class Agreement:
             raise InvalidInput(f"An estimate must lie from 0 to 1 and in order, got {numbers}.")
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, in four decimals; the interval is rounded outwards, but for what four decimals are."""
+        """Return plain values for JSON, in four decimals; the interval is rounded outwards, but for what four decimals
+        are.
+        """
         return {
             "kind": self.kind,
             "of": self.of,
@@ -86,7 +88,7 @@ class Agreement:
         return f"{what}{'' if self.of == 'student' else ', of always the most frequent class'}"
 
     def in_words(self) -> str:
-        """The interval in one line.
+        """Return the interval in one line.
 
         >>> Agreement(of="student", against="private labels", counted="records", share=0.83, sd=0.003,
         ...           low=0.824, high=0.836).in_words()
@@ -135,7 +137,7 @@ class Recall:
             raise InvalidInput(f"A recall must lie from 0 to 1 and in order, got {self.low} and {self.high}.")
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, in four decimals; the interval is rounded outwards."""
+        """Return plain values for JSON, in four decimals; the interval is rounded outwards."""
         ends = rounded_outwards(self.low, self.high)
         return {"kind": self.kind, "label": self.label, "counted": self.counted, **ends, "confidence": CONFIDENCE}
 
@@ -145,7 +147,7 @@ class Recall:
         return "Balanced accuracy (estimated)" if self.label is None else f"Recall of {self.label!r} (estimated)"
 
     def in_words(self) -> str:
-        """The interval in a few words.
+        """Return the interval in a few words.
 
         >>> Recall(label="ill", counted="records", low=0.0, high=0.448).in_words()
         'at most 44.8%'
@@ -154,13 +156,13 @@ class Recall:
 
 
 def rounded_outwards(low: float, high: float) -> dict[str, float]:
-    """Both ends of an interval in four decimals, outwards but for what four decimals are."""
+    """Return both ends of an interval in four decimals, outwards but for what four decimals are."""
     low, high = round(low * 1e4, 6), round(high * 1e4, 6)
     return {"low": math.floor(low) / 1e4, "high": math.ceil(high) / 1e4}
 
 
 def in_words(low: float, high: float) -> str:
-    """An interval within 0 to 1 in a few words.
+    """Return an interval within 0 to 1 in a few words.
 
     >>> in_words(0.706, 1), in_words(0, 1)
     ('at least 70.6%', 'not known')

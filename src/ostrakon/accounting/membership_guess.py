@@ -9,7 +9,7 @@ from ostrakon.validation import InvalidInput, finite, fraction, non_negative
 
 
 def membership_guess(guarantees: Iterable[tuple[float, float]], *, prior: float = 0.5) -> float:
-    """The largest share of right guesses at whether one record was used, for every attacker.
+    """Return the largest share of right guesses at whether one record was used, for every attacker.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ class PrivacyCurve:
             positive("mu", self.mu)
 
     def guess(self, prior: float = 0.5) -> float:
-        """The largest share of right guesses at which neighbour was used, as `membership_guess`."""
+        """Return the largest share of right guesses at which neighbour was used, as `membership_guess`."""
         best = membership_guess(self.points, prior=prior)
         if self.mu is None:
             return best
@@ -79,7 +79,9 @@ class PrivacyCurve:
         return min(best, max(right + _SLACK, prior, 1 - prior))
 
     def false_negatives(self, alpha: float) -> float:
-        """The least false negative rate of any test with the false positive rate alpha, in (0, 1), rounded downward."""
+        """Return the least false negative rate of any test with the false positive rate alpha, in (0, 1), rounded
+        downward.
+        """
         alpha = fraction("alpha", alpha)
         rates = [0.0]
         for epsilon, delta in self.points:
@@ -90,7 +92,7 @@ class PrivacyCurve:
 
 
 def curve_of(pairs: Iterable[tuple[float, float]], *, mu: float | None = None) -> PrivacyCurve | None:
-    """The curve through pairs in any order; those without a finite epsilon are left out. None if none is left.
+    """Return the curve through pairs in any order; those without a finite epsilon are left out. None if none is left.
 
     A pair is left out, too, if one with a smaller or equal delta has no larger epsilon and so implies it.
     """

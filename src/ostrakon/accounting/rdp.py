@@ -80,7 +80,7 @@ class Curve:
     __rmul__ = __mul__
 
     def epsilon(self, *, delta: float, conversion: Conversion = "cks") -> tuple[float, float]:
-        """The (epsilon, delta)-DP that this curve implies, rounded upward by about 1e-15 relative.
+        """Return the (epsilon, delta)-DP that this curve implies, rounded upward by about 1e-15 relative.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class Curve:
         return max(0.0, float(eps[best])), float(self.orders[best])
 
     def epsilons(self, *, delta: float, conversion: Conversion = "cks") -> FloatArray:
-        """What each order gives by itself, shape (K,); less than 0 where (0, delta) holds."""
+        """Return what each order gives by itself, shape (K,); less than 0 where (0, delta) holds."""
         delta = fraction("delta", delta)
         a, r = self.orders, self.values
         if conversion == "cks":
@@ -113,7 +113,22 @@ class Curve:
 
 
 def require_orders(orders: ArrayLike) -> FloatArray:
-    """`orders` as a read-only float array; refused unless one-dimensional, increasing, finite and above 1."""
+    """Return `orders` as a read-only array of floats.
+
+    Parameters
+    ----------
+    orders : array-like of float
+        Rényi orders.
+
+    Returns
+    -------
+    array of float, shape (K,)
+
+    Raises
+    ------
+    InvalidInput
+        Unless the orders are one-dimensional, increasing, finite and above 1.
+    """
     array = finite_orders(orders)
     if array.ndim != 1 or not (np.diff(array) > 0).all():
         raise InvalidInput(f"orders must be an increasing list of finite numbers above 1, got {quote(orders)}.")

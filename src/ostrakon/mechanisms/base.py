@@ -143,8 +143,8 @@ class Mechanism(ABC):
 
     @classmethod
     def defaults(cls, teachers: int, given: dict[str, Any]) -> dict[str, Any]:
-        """Values for parameters that are not `given`, in proportion to the number of teachers (public); {}: all are
-        required.
+        """Return values for parameters that are not `given`, in proportion to the number of teachers (public); {}: all
+        are required.
         """
         return {}
 
@@ -216,19 +216,23 @@ class Mechanism(ABC):
         raise InvalidInput(f"{self.name} releases no sums of features.")
 
     def noisy_errors(self, errors: Moments, rng: np.random.Generator) -> FloatArray:
-        """The counts of a student's errors by size, with noise, (bins, 1): publishable if there is `error_noise`."""
+        """Return the counts of a student's errors by size, with noise, (bins, 1): publishable if there is
+        `error_noise`.
+        """
         raise InvalidInput(f"{self.name} releases no counts of errors.")
 
     @abstractmethod
     def log_probabilities(self, votes: Votes) -> FloatArray:
-        """Natural-log outcome probabilities, shape (queries, classes + 1); the last column is "no answer"."""
+        """Return ln of the outcome probabilities, shape (queries, classes + 1); the last column is "no answer"."""
 
     @abstractmethod
     def worst_case(self, orders: FloatArray) -> FloatArray:
-        """Data-independent Rényi cost of one query at each order (> 1), same shape as `orders`; inf if unbounded."""
+        """Return the data-independent Rényi cost of one query at each order (> 1), same shape as `orders`; inf if
+        unbounded.
+        """
 
     def gaussian_dp(self) -> tuple[float, float] | None:
-        """(mu of the check that every query pays, mu of an answer), if the mechanism is Gaussian-DP; else None."""
+        """Return (mu of the check of every query, mu of an answer) if the mechanism is Gaussian-DP, else None."""
         return None
 
     def pure_dp(self) -> float | None:
@@ -236,7 +240,9 @@ class Mechanism(ABC):
         return None
 
     def run_cost(self, *, queries: int) -> RunCost | None:
-        """The cost of `queries` (at least 1) queries together, if it differs from the sum of their costs; else None."""
+        """Return the cost of `queries` (at least 1) queries together, if it differs from the sum of their costs; else
+        None.
+        """
         return None
 
     def for_queries(self, rows: NDArray[np.intp]) -> "Mechanism":
@@ -287,17 +293,19 @@ def _declared(kind: type[Mechanism]) -> tuple[tuple[str, Parameter], ...]:
 
 
 def laplace_deviation(gamma: float) -> float:
-    """From the inverse scale of Laplace noise to its standard deviation, in votes, and back."""
+    """Convert the inverse scale of Laplace noise to its standard deviation, in votes, or back."""
     return math.sqrt(2) / gamma
 
 
 def gumbel_deviation(epsilon: float) -> float:
-    """From the epsilon of Gumbel noise (scale 2 / epsilon) to its standard deviation, in votes, and back."""
+    """Convert the epsilon of Gumbel noise (scale 2 / epsilon) to its standard deviation, in votes, or back."""
     return 2 / epsilon * math.pi / math.sqrt(6)
 
 
 def finite_orders(orders: ArrayLike) -> FloatArray:
-    """Rényi orders as floats, same shape; refused (`InvalidInput`) unless finite numbers above 1, at least one."""
+    """Return the Rényi orders as floats, same shape; refused (`InvalidInput`) unless finite numbers above 1, at least
+    one.
+    """
     try:
         array = np.array(orders)
     except ValueError:  # rows of different lengths

@@ -23,7 +23,7 @@ REPLACED, REMOVED = NEIGHBOURS = ("replaced", "removed")
 
 
 def known_neighbours(name: str, value: Any) -> str:
-    """`value`, refused unless it is one of `NEIGHBOURS`."""
+    """Return `value`, refused unless it is one of `NEIGHBOURS`."""
     if not isinstance(value, str) or value not in NEIGHBOURS:
         raise InvalidInput(f"{name} must be {REPLACED} or {REMOVED}, got {quote(value)}.")
     return value
@@ -106,7 +106,8 @@ class BoundedGNMax(StatefulMechanism):
         return self.max_contributions
 
     def noisy_counts(self, votes: Votes, rng: np.random.Generator) -> FloatArray:
-        """The histograms with noise, in steps of 1/1024 vote, shape (queries, classes): publishable like the answers.
+        """Return the histograms with noise, in steps of 1/1024 vote, shape (queries, classes): publishable like the
+        answers.
 
         A student may use them as weights. Draw them once: a second draw is a second release.
         """
@@ -144,7 +145,9 @@ class BoundedGNMax(StatefulMechanism):
         return 1
 
     def _moved_entries(self, queries: int) -> int:
-        """The largest squared distance of two neighbours' counts. A teacher votes on no more queries than there are."""
+        """Return the largest squared distance of two neighbours' counts. A teacher votes on no more queries than there
+        are.
+        """
         entries = min(self.max_contributions, whole("queries", queries, at_least=1))
         return (entries if self.neighbours == REMOVED else 2 * entries) * self._squared_length
 

@@ -80,7 +80,7 @@ class InteractiveGNMax(Mechanism):
         return self.sigma2
 
     def check_scores(self, votes: Votes) -> FloatArray:
-        """n_j - N p_j, whose maximum is checked; shape (queries, classes)."""
+        """Return n_j - N p_j, whose maximum is checked; shape (queries, classes)."""
         self.require_votes(votes)
         return votes.counts - votes.teachers * self.scores
 
@@ -159,7 +159,7 @@ class InteractiveGNMax(Mechanism):
 
 
 def reinforce(answers: IntArray, scores: ArrayLike, *, confidence: float) -> IntArray:
-    """Algorithm 2's last step: a refused query gets the student's own label if the student is confident.
+    """Give a refused query the student's own label if the student is confident: Algorithm 2's last step.
 
     answers: shape (queries,), -1 if refused. scores: student probabilities, shape (queries, classes). confidence: gamma
     of Algorithm 2, in (0, 1): a student's label is used if its probability exceeds it.
@@ -180,7 +180,7 @@ def reinforce(answers: IntArray, scores: ArrayLike, *, confidence: float) -> Int
 
 
 def require_scores(scores: ArrayLike) -> FloatArray:
-    """`scores` as a read-only float array, refused unless rows of at least two probabilities that sum to 1."""
+    """Return `scores` as a read-only float array, refused unless rows of at least two probabilities that sum to 1."""
     try:
         array = np.array(scores)
     except ValueError:

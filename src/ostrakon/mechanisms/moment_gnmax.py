@@ -97,7 +97,7 @@ class MomentGNMax(BoundedGNMax):
         return self._shares({"answers": self._of_counts}, "sums of features")
 
     def _shares(self, others: dict[str, float], sums: str) -> dict[str, float]:
-        """Shares of the cost under this definition of neighbours, from those where one record is replaced."""
+        """Return shares of the cost under this definition of neighbours, from those where one record is replaced."""
         paid = {**others, sums: self.moments * (self._removed if self.neighbours == REMOVED else 1.0)}
         return {what: share / math.fsum(paid.values()) for what, share in paid.items()}
 
@@ -120,7 +120,8 @@ class MomentGNMax(BoundedGNMax):
         return self.noise_for(self.moments)
 
     def noise_for(self, share: float) -> float:
-        """The noise on sums to which every teacher adds once, at most a vote, if they have this share of the cost.
+        """Return the noise on sums to which every teacher adds once, at most a vote, if they have this share of the
+        cost.
 
         share: above 0, below 1.
         """

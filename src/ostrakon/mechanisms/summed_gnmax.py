@@ -121,7 +121,9 @@ class SharedGNMax(SummedGNMax):
         return self.sigma2 * STEPS / math.sqrt(self.owners)
 
     def share(self, votes: Votes) -> IntArray:
-        """One owner's table with its share of the noise, in steps of 1/1024 vote, (queries, classes). Draw it once."""
+        """Return one owner's table with its share of the noise, in steps of 1/1024 vote, (queries, classes). Draw it
+        once.
+        """
         self.require_votes(votes)
         noise = discrete_gaussian(votes.counts.size, sigma=self.share_sigma)
         return votes.counts * STEPS + noise.reshape(votes.counts.shape)

@@ -24,7 +24,8 @@ def calibrate_gate(
     pass_probability: float = 0.95,
     prefix_price: float = 0.01,
 ) -> Gate:
-    """A gate for all these queries within `epsilon`, on the mechanism with its noise scaled by the smallest factor.
+    """Return a gate for all these queries within `epsilon`, on the mechanism with its noise scaled by the smallest
+    factor.
 
     Parameters are those of `Gate.plan` and `calibrate`. `gate.mechanism` is the scaled mechanism.
 

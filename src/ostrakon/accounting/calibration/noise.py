@@ -146,7 +146,7 @@ def calibrate(
 
 
 def likely_price(mechanism: Mechanism, *, queries: int, max_answers: int | None, delta: float) -> float | None:
-    """About the epsilon of labels by adaptive composition, as a start of searches; None for noise of another kind."""
+    """Estimate the epsilon of labels by adaptive composition, to start searches; None for noise of another kind."""
     mu = run_mu(mechanism, queries=queries, max_answers=max_answers)
     gaussian = mechanism.gaussian_dp()
     if mu is None or gaussian is None:
@@ -155,7 +155,7 @@ def likely_price(mechanism: Mechanism, *, queries: int, max_answers: int | None,
 
 
 def _likely_factor(mechanism: Mechanism, fast: Callable[[float], float], *, epsilon: float, **run: Any) -> float:
-    """About the factor that adaptive composition needs; inf or 0 where none is in sight. fast: without composition."""
+    """Estimate the factor that adaptive composition needs; inf or 0 if none is near. fast: without composition."""
 
     def likely(factor: float) -> float:
         price = likely_price(scaled(mechanism, factor), **run)
@@ -168,7 +168,7 @@ def _likely_factor(mechanism: Mechanism, fast: Callable[[float], float], *, epsi
 def _least_adaptively(
     fast: Callable[[float], float], cost: Callable[[float], float], epsilon: float, start: float, *, power: float
 ) -> float | None:
-    """The least factor where adaptive composition decides, as of `calibrate`; else None.
+    """Return the least factor where adaptive composition decides, as of `calibrate`; else None.
 
     fast, cost: without adaptive composition and with it.
     """
@@ -180,7 +180,8 @@ def tightened(
     cost: Callable[[float], float], epsilon: float, factor: float, *, near: float = _NEAR, start: float | None = None,
     power: float = _POWER,
 ) -> float:  # fmt: skip
-    """The least factor within `epsilon` of a cost that takes seconds, from one that is known to be within it (or inf).
+    """Return the least factor within `epsilon` of a cost that takes seconds, from one that is known to be within it (or
+    inf).
 
     start: where to begin; None: a little below `factor`. power: about that of 1 / factor by which the cost grows.
 
@@ -211,7 +212,7 @@ def tightened(
 
 
 def _noisiest(mechanism: Mechanism, epsilon: float, *, queries: int, teachers: int, cost: Any) -> Mechanism:
-    """The mechanism with one standard deviation of noise per teacher, refused if that is above `epsilon`."""
+    """Return the mechanism with one standard deviation of noise per teacher, refused if that is above `epsilon`."""
     noisiest = scaled(mechanism, teachers / noise_deviation(mechanism) / (1 + 1e-4))
     least = cost(noisiest, queries, adaptive=True)
     if least <= epsilon:
@@ -238,7 +239,7 @@ def scaled(mechanism: Mechanism, factor: float, *, digits: int | None = _DIGITS)
 
 
 def noise_deviation(mechanism: Mechanism) -> float:
-    """Standard deviation of the vote noise, in votes; of the threshold test's noise if votes get none."""
+    """Return the standard deviation of the vote noise, in votes; of the threshold test's noise if votes get none."""
     noise = mechanism.vote_noise
     return max(mechanism.noise_parameters().values()) if noise is None else noise
 
@@ -263,7 +264,8 @@ def propose_test_release_within(
     *, epsilon: float, delta: float, queries: int, teachers: int | None = None, classes: int | None = None,
     abstentions: bool = False,
 ) -> ProposeTestRelease:  # fmt: skip
-    """The mechanism that keeps `queries` queries within (epsilon, delta): the lower threshold of Laplace and Gaussian.
+    """Return the mechanism that keeps `queries` queries within (epsilon, delta): the lower threshold of Laplace and
+    Gaussian.
 
     teachers, classes, abstentions: as for `worst_case`. With both numbers, adaptive composition lowers noise and
     threshold, within 0.5% of epsilon. Half of delta pays for failures, half for the checks, before that.
@@ -301,7 +303,8 @@ def propose_test_release_within(
 
 
 def sparse_vector_within(*, epsilon: float, delta: float, queries: int, refusals: int = 1) -> SparseVector:
-    """The run of `queries` queries within (epsilon, delta): equal shares of epsilon; all of delta pays for failures.
+    """Return the run of `queries` queries within (epsilon, delta): equal shares of epsilon; all of delta pays for
+    failures.
 
     Errors: as `propose_test_release_within`, and for less than one refusal.
     """

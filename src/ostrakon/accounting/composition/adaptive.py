@@ -198,7 +198,7 @@ class Stencils:
     reach: int
 
     def parts(self) -> tuple[IntArray, IntArray, FloatArray, FloatArray, FloatArray, int]:
-        """The arguments of the compiled loops."""
+        """Return the arguments of the compiled loops."""
         return self.near, self.far, self.near_weight, self.far_weight, self.constant, self.reach
 
 

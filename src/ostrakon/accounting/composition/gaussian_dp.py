@@ -18,11 +18,30 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 
 def gaussian_dp_log_delta(mu: float, epsilon: float) -> float:
-    """Natural log of the delta at which a `mu`-Gaussian-DP mechanism is (epsilon, delta)-DP, exact.
+    """Return the natural logarithm of the delta at which a `mu`-Gaussian-DP mechanism is (epsilon, delta)-DP.
 
-    delta = Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2); -inf where mu is 0.
-    Errors: `InvalidInput` unless both are finite and at least 0.
-    Source: Dong, Roth and Su 2019, Corollary 2.13; Balle and Wang 2018, Theorem 8.
+    Parameters
+    ----------
+    mu, epsilon : float
+        Finite, at least 0.
+
+    Returns
+    -------
+    float
+        ln delta, exact up to rounding; -inf if mu is 0.
+
+    Raises
+    ------
+    InvalidInput
+        For numbers out of range.
+
+    Notes
+    -----
+    delta = Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2).
+
+    References
+    ----------
+    Dong, Roth and Su 2019, Corollary 2.13; Balle and Wang 2018, Theorem 8.
     """
     mu, epsilon = non_negative("mu", mu), non_negative("epsilon", epsilon)
     if mu == 0:
@@ -45,12 +64,33 @@ def gaussian_dp_log_delta(mu: float, epsilon: float) -> float:
 
 
 def gaussian_dp_delta(mu: float, epsilon: float) -> float:
-    """The smallest delta at which a `mu`-Gaussian-DP mechanism is (epsilon, delta)-DP, rounded upward.
+    """Return the smallest delta at which a `mu`-Gaussian-DP mechanism is (epsilon, delta)-DP, rounded upward.
 
+    Parameters
+    ----------
+    mu, epsilon : float
+        Finite, at least 0.
+
+    Returns
+    -------
+    float
+        From 0 to 1.
+
+    Raises
+    ------
+    InvalidInput
+        For numbers out of range.
+
+    Notes
+    -----
     Guarantee: never below the true value; above it by at most about 1e-10 relative where mu is below 1e4.
-    Errors: as `gaussian_dp_log_delta`.
-    Source: as `gaussian_dp_log_delta`.
 
+    References
+    ----------
+    As `gaussian_dp_log_delta`.
+
+    Examples
+    --------
     >>> round(gaussian_dp_delta(1.0, 1.0), 6)
     0.126937
     """
@@ -62,12 +102,35 @@ def gaussian_dp_delta(mu: float, epsilon: float) -> float:
 
 
 def gaussian_dp_epsilon(mu: float, delta: float) -> float:
-    """The smallest epsilon at which a `mu`-Gaussian-DP mechanism is (epsilon, delta)-DP, rounded upward.
+    """Return the smallest epsilon at which a `mu`-Gaussian-DP mechanism is (epsilon, delta)-DP, rounded upward.
 
+    Parameters
+    ----------
+    mu : float
+        Finite, at least 0.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        At least 0.
+
+    Raises
+    ------
+    InvalidInput
+        For numbers out of range.
+
+    Notes
+    -----
     Guarantee: never below the true value; above it by at most about 1e-9 relative.
-    Errors: `InvalidInput` unless mu is finite and at least 0 and delta lies strictly between 0 and 1.
-    Source: as `gaussian_dp_log_delta`, inverted.
 
+    References
+    ----------
+    As `gaussian_dp_log_delta`, inverted.
+
+    Examples
+    --------
     >>> round(gaussian_dp_epsilon(1.0, 1e-5), 3)
     4.377
     """
@@ -85,7 +148,7 @@ def gaussian_dp_epsilon(mu: float, delta: float) -> float:
 
 
 def _slack(mu: float, epsilon: float) -> float:
-    """Bound on the error of ln delta: LOG_SLACK, and the digits that mu/2 - epsilon/mu loses to cancellation."""
+    """Bound the error of ln delta: LOG_SLACK, and the digits that mu/2 - epsilon/mu loses to cancellation."""
     if mu == 0:
         return LOG_SLACK
     return LOG_SLACK + 2e-15 * mu * (1 + max(0.0, epsilon / mu - mu / 2))

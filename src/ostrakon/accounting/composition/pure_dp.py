@@ -20,13 +20,38 @@ _BEYOND: tuple[float, ...] = tuple(1 + 10.0**power for power in np.arange(-8, 12
 
 
 def pure_dp_epsilon(epsilon_per_query: float, *, queries: int, delta: float) -> float:
-    """The smallest epsilon at which `queries` adaptively chosen pure-DP queries are (epsilon, delta)-DP.
+    """Return the smallest epsilon at which adaptively chosen pure-DP queries are together (epsilon, delta)-DP.
 
-    Guarantee: rounded upward; never above `queries * epsilon_per_query`, rounded upward. More than `MOST_SUMMED`
-    queries are charged by their Rényi divergence at the best of many orders, some per cent more than the smallest.
-    Errors: `InvalidInput` for an epsilon_per_query that is negative or not finite, no query, a delta outside (0, 1).
-    Source: Kairouz, Oh and Viswanath 2015, Theorem 3.3.
+    Parameters
+    ----------
+    epsilon_per_query : float
+        Finite, at least 0.
+    queries : int
+        At least 1.
+    delta : float
+        In (0, 1).
 
+    Returns
+    -------
+    float
+        Rounded upward; never above `queries * epsilon_per_query`, rounded upward.
+
+    Raises
+    ------
+    InvalidInput
+        For numbers out of range.
+
+    Notes
+    -----
+    More than `MOST_SUMMED` queries are charged by their Rényi divergence at the best of many orders, some per cent more
+    than the smallest epsilon.
+
+    References
+    ----------
+    Kairouz, Oh and Viswanath 2015, Theorem 3.3.
+
+    Examples
+    --------
     >>> pure_dp_epsilon(0.1, queries=3, delta=1e-9) <= 3 * 0.1
     True
     """
@@ -46,7 +71,8 @@ def pure_dp_epsilon(epsilon_per_query: float, *, queries: int, delta: float) -> 
 
 
 def _log_delta(e: float, k: int) -> Callable[[float], float]:
-    """ln of the smallest delta at which k queries of e-DP together are (epsilon, delta)-DP, as a function of epsilon.
+    """Return ln of the smallest delta at which k queries of e-DP together are (epsilon, delta)-DP, as a function of
+    epsilon.
 
     Randomized response is the worst e-DP mechanism: its privacy loss over k queries is (2 i - k) e with probability
     Binomial(k, e^e / (1 + e^e)) at i. Charged upward by the rounding of the sum.

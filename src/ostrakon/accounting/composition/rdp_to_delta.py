@@ -11,7 +11,7 @@ _COMPLEMENTS = (0.2, 1.0)
 
 
 def renyi_delta(cost: FloatArray, epsilon: FloatArray, order: float) -> FloatArray:
-    """The largest delta at `epsilon` of two laws whose Rényi divergences in both directions are at most `cost`.
+    """Return the largest delta at `epsilon` of two laws whose Rényi divergences in both directions are at most `cost`.
 
     cost: nats, shape (n,). epsilon: of either sign, shape (n,). order: a > 1.
 
@@ -38,7 +38,7 @@ def renyi_delta(cost: FloatArray, epsilon: FloatArray, order: float) -> FloatArr
 
 
 def _dual(log_g: FloatArray, x: FloatArray, a: float, v: float) -> FloatArray:
-    """ln of the bound with complement ratio v; 0 if there is none."""
+    """Return ln of the bound with complement ratio v; 0 if there is none."""
     # u solves (a-1) (u^a - v^a) = a e^x (u^(a-1) - v^(a-1)); Newton in w = ln u, from above: the slope grows with w.
     log_v = math.log(v)
     w = x + math.log(a / (a - 1))

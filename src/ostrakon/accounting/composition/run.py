@@ -11,7 +11,7 @@ from ostrakon.validation import fraction
 
 
 def run_epsilon(cost: RunCost, *, delta: float) -> float:
-    """The smallest epsilon at which the run is (epsilon, delta)-DP; inf if its failures alone exceed delta.
+    """Return the smallest epsilon at which the run is (epsilon, delta)-DP; inf if its failures alone exceed delta.
 
     Parameters
     ----------

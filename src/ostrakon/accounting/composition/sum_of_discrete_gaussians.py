@@ -14,8 +14,8 @@ _ROUNDINGS = (0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
 
 
 def sum_of_discrete_gaussians_oscillation(count: int, scale: float) -> float:
-    """How far ln(P/W) may differ between two whole numbers: P of the sum of `count` N_Z(0, scale^2), W of
-    N_Z(0, count scale^2); rounded upward, inf where the bound is lost.
+    """Return how far ln(P/W) may differ between two whole numbers: P of the sum of `count` N_Z(0, scale^2), W of N_Z(0,
+    count scale^2); rounded upward, inf where the bound is lost.
 
     It is 0 of one share, and below 1e-8 from a scale of 1.5 on.
     Source: Kairouz, Liu and Steinke 2021, Theorem 12 and Proposition 13, with constants of
@@ -26,7 +26,7 @@ def sum_of_discrete_gaussians_oscillation(count: int, scale: float) -> float:
 
 
 def _oscillation(variance: float) -> float:
-    """How far the logarithm of the sum over whole x of exp(-(x - m)^2 / (2 variance)) may differ between two m."""
+    """Return how far ln of the sum over whole x of exp(-(x - m)^2 / (2 variance)) may differ between two m."""
     q = math.exp(-2 * math.pi**2 * variance) * (1 + 1e-9)
     tail = 2 * q / (1 - q**3) if q < 1 else 1.0
     # The smallest float replaces a q that underflows.
@@ -34,7 +34,7 @@ def _oscillation(variance: float) -> float:
 
 
 def sum_of_discrete_gaussians_rdp(shares: DiscreteShares, orders: FloatArray) -> FloatArray:
-    """The Rényi divergences at `orders` (above 1) of whole numbers released under summed noise, rounded upward.
+    """Return the Rényi divergences at `orders` (above 1) of whole numbers released under summed noise, rounded upward.
 
     Guarantee: both ways, whatever the data are: a D^2 / (2 n s^2) + K a / (a - 1) at order a, for n = `shares.count`,
     s = `shares.scale`, D = `shares.shift`, and K the oscillation of all `shares.cells` that one unit moves.
@@ -54,7 +54,7 @@ def sum_of_discrete_gaussians_rdp(shares: DiscreteShares, orders: FloatArray) ->
 
 
 def sum_of_discrete_gaussians_epsilon(shares: DiscreteShares, *, delta: float) -> float:
-    """The least epsilon at `delta`, rounded upward; inf where the shares are too narrow for the delta.
+    """Return the least epsilon at `delta`, rounded upward; inf where the shares are too narrow for the delta.
 
     Guarantee: (epsilon, delta)-DP of all numbers together. Above the exact value by less than 1e-6 of its size where
     the noise is 3,000 steps wide.

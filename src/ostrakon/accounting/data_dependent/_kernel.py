@@ -32,7 +32,8 @@ def argmax_costs_of(
     law: NoisyArgmax,
     orders: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Data-dependent costs (queries, orders) of sorted `rows`; nan where a vote changes a probability too much.
+    """Return the data-dependent costs (queries, orders) of sorted `rows`; nan where a vote changes a probability too
+    much.
 
     With them the log probabilities (queries, 2) to answer, and that an answer is the first class.
     scores: check scores in the order of `rows`, or None where they are the counts.

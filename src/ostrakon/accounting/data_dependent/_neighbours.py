@@ -32,7 +32,7 @@ _VARIANTS = 24
 
 @compiled
 def _outward(x: float, error: float) -> float:
-    """x made larger by its error bound: the cost grows with |x|."""
+    """Return x made larger by its error bound: the cost grows with |x|."""
     return x + math.copysign(error, x)
 
 
@@ -79,7 +79,7 @@ def argmax_costs(
 
 @compiled
 def _by_size(bound: FloatArray, n: int) -> IntArray:
-    """The first n rows of `bound`, largest first column first (Shell's sort; NumPy's takes seconds to compile)."""
+    """Return the order of the first n rows of `bound` by falling first column (Shell's sort; NumPy's compiles slowly)."""
     order = np.arange(n)
     gap = 1
     while gap < n // 3:

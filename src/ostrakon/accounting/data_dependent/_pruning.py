@@ -21,7 +21,7 @@ TINY = 1e-300
 
 @compiled
 def _dot(arrays: FloatArray, first: int, i: int, second: int, a: int, low: int, high: int) -> float:
-    """The sum of arrays[first, i] times arrays[second, a] from low to high, without slow views of rows."""
+    """Return the sum of arrays[first, i] times arrays[second, a] from low to high, without slow views of rows."""
     # Four sums: the order of additions is fixed, and the loop is vectorised.
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     k = low
@@ -39,7 +39,7 @@ def _dot(arrays: FloatArray, first: int, i: int, second: int, a: int, low: int, 
 
 @compiled
 def _moving_ratio(direct: float, p: float, flow: float) -> tuple[float, float]:
-    """(ln, error bound) of a moving class's ratio: from its mean or, near 1, from the probability that flows.
+    """Return (ln, error bound) of a moving class's ratio: from its mean or, near 1, from the probability that flows.
 
     The flow is a sum of terms of one sign and keeps its relative accuracy where the ratio is 1 up to 1e-30.
     """
@@ -54,7 +54,7 @@ def _moving_ratio(direct: float, p: float, flow: float) -> tuple[float, float]:
 def _gumbel_ratios(
     shift: float, pa: float, pb: float, from_class: bool, to_class: bool, others_a: float, others_b: float
 ) -> tuple[float, float, float, float]:
-    """(x of all others, its error, x of a, of b) for softmax(n shift), in sums of one sign where it counts.
+    """Return (x of all others, its error, x of a, of b) for softmax(n shift), in sums of one sign where it counts.
 
     others_a = 1 - P_a and others_b = 1 - P_b, summed from the other classes.
     """
@@ -127,7 +127,8 @@ def move_bounds(
     b: int,
     own: FloatArray,
 ) -> tuple[float, float, float, float]:
-    """Bounds on (sum of P_i x_i^2, largest |x_i|) of the label's move a -> b, and on both of all classes but a and b.
+    """Return bounds on (sum of P_i x_i^2, largest |x_i|) of the label's move a -> b, and on both of all classes but a
+    and b.
 
     Index d means "abstain". Fills own (2, 3): the log ratios of all others (Gumbel noise only), of a and of b, and
     their errors.

@@ -29,7 +29,7 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 def gaussian_tables(sigma: float, widest: float) -> tuple[int, FloatArray]:
-    """(units per vote, table of shape (5, length)) for counts that differ by at most `widest` votes.
+    """Return (units per vote, table of shape (5, length)) for counts that differ by at most `widest` votes.
 
     Counts are integers and the nodes lie on the same lattice, so everything is looked up. Rows at t = -T ... clamp, in
     units: ln Phi, up, down, the log growth on the line of the error bound (one vote to the left), ln(phi / Phi).
@@ -79,7 +79,7 @@ def gaussian_step(
     windows: FloatArray,
     log_p: FloatArray,
 ) -> int:
-    """The coarsest proven step for this query, in units, 0 where none is; fills windows (d, 2), log_p and span.
+    """Return the coarsest proven step for this query, in units, 0 where none is; fills windows (d, 2), log_p and span.
 
     span: (first node in units, number of nodes). The step is proven as in `gaussian_law`, with room for the laws after
     a move: their integrands differ by a factor whose logarithm varies by at most `spread` on a window, and by one more
@@ -221,7 +221,8 @@ def laplace_weights(
     arrays: FloatArray,
     log_p: FloatArray,
 ) -> None:
-    """The same for Laplace noise on the nodes of `laplace_nodes`; values in noise scales from 0, shift: one vote.
+    """Fill the same arrays for Laplace noise on the nodes of `laplace_nodes`; values in noise scales from 0, shift: one
+    vote.
 
     With all kinks of the moved laws among the pieces' ends, each quotient is one analytic expression on a piece; all
     are differences of `expm1` of the same sign.
@@ -283,7 +284,7 @@ def outcome_weights(
     windows: FloatArray,
     log_p: FloatArray,
 ) -> tuple[bool, FloatArray]:
-    """(whether a proven step exists, the weights as in `gaussian_weights`); fills windows (d, 2) and log_p (d,).
+    """Return (whether a proven step exists, the weights as in `gaussian_weights`); fills windows (d, 2) and log_p (d,).
 
     Gumbel noise has a closed form and no weights.
     """

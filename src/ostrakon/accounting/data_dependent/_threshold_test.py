@@ -21,7 +21,7 @@ NO_CHECK, GAUSSIAN, LAPLACE, GUMBEL = 0, 1, 2, 3
 
 @compiled
 def check_logs(u: float, threshold: float, scale: float, noise: int) -> tuple[float, float]:
-    """(ln of the probability to answer, ln of that to refuse) at the check score u."""
+    """Return (ln of the probability to answer, ln of that to refuse) at the check score u."""
     t = (u - threshold) / scale
     if noise == GAUSSIAN:
         return log_ndtr(t), log_ndtr(-t)
@@ -35,7 +35,9 @@ def check_logs(u: float, threshold: float, scale: float, noise: int) -> tuple[fl
 def check_range(
     u: FloatArray, group: FloatArray, counts: FloatArray, grouped: bool, d: int, low: FloatArray, high: FloatArray
 ) -> None:
-    """The smallest and largest check score after a move between groups (index d: abstain), shape (d + 1, d + 1)."""
+    """Fill in the smallest and largest check score after a move between groups (index d: abstain), shape (d + 1, d +
+    1).
+    """
     for i in range(d + 1):
         for j in range(d + 1):
             low[i, j], high[i, j] = np.inf, -np.inf
@@ -73,7 +75,7 @@ def check_range(
 
 @compiled
 def check_cost(x1: float, x0: float, log_p1: float, log_p0: float, s: float) -> tuple[float, float, float, float]:
-    """(excess, weight of the label's excess) of the check alone, forward then reverse."""
+    """Return (excess, weight of the label's excess) of the check alone, forward then reverse."""
     p1, p0 = math.exp(log_p1), math.exp(log_p0)
     f, r = 0.0, 0.0
     for y, p in ((x1, p1), (x0, p0)):

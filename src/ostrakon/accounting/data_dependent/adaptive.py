@@ -37,7 +37,7 @@ _BLOCK = 256
 
 
 def adaptive_epsilon(votes: Votes, mechanism: Mechanism, *, epsilon: float, delta: float) -> float:
-    """The least epsilon of these votes against every other data set that differs in one teacher; private.
+    """Return the least epsilon of these votes against every other data set that differs in one teacher; private.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def adaptive_epsilon(votes: Votes, mechanism: Mechanism, *, epsilon: float, delt
 
 
 def _laws(rows: IntArray, *, named: bool, abstentions: bool) -> int:
-    """About how many neighbours the histograms have."""
+    """Estimate the number of neighbours of the histograms."""
     different = (np.diff(rows, axis=1) != 0).sum(axis=1) + 1 if not named else np.full(len(rows), rows.shape[1])
     return int(((different + abstentions) ** 2).sum())
 
@@ -103,7 +103,7 @@ def _families(votes: Votes, mechanism: Mechanism, *, named: bool) -> list[Family
 
 
 def _compose(stencils: list[Stencils], order: IntArray, grid: Grid, *, seconds: float) -> FloatArray:
-    """The larger of V and W at every point of the grid."""
+    """Return the larger of V and W at every point of the grid."""
     forward, backward = np.zeros(grid.count + 1), np.zeros(grid.count + 1)
     widen, raise_ = extend.worth(seconds), best_of.worth(seconds)
     sums = np.empty(_BLOCK)

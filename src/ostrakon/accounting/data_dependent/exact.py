@@ -16,7 +16,7 @@ _NUMBERS = 1 << 22
 
 
 def data_dependent_costs(votes: Votes, mechanism: Mechanism, orders: ArrayLike = DEFAULT_ORDERS) -> FloatArray:
-    """Exact data-dependent Rényi cost of every query at every order. Private, like the votes.
+    """Return the exact data-dependent Rényi cost of every query at every order. Private, like the votes.
 
     `F(n) = max over one-vote moves n -> n' of max(D_a(P_n || P_n'), D_a(P_n' || P_n))`, P the joint outcome law of (no
     answer, label). Moves to and from "abstain" are included if the votes allow abstentions.
@@ -60,9 +60,25 @@ def data_dependent_costs(votes: Votes, mechanism: Mechanism, orders: ArrayLike =
 def costs_and_chances(
     votes: Votes, mechanism: Mechanism, orders: ArrayLike = DEFAULT_ORDERS
 ) -> tuple[FloatArray, FloatArray]:
-    """`data_dependent_costs`, and two probabilities of every query, (queries, 2); private.
+    """Return `data_dependent_costs`, and two probabilities of every query; private.
 
-    That the query is answered, and that the answer is its plurality (the lowest of tied classes); to 1e-11.
+    Parameters
+    ----------
+    votes, mechanism, orders
+        As for `data_dependent_costs`.
+
+    Returns
+    -------
+    costs : array of float, shape (queries, orders)
+        Nats, as `data_dependent_costs`.
+    chances : array of float, shape (queries, 2)
+        The probability that the query is answered, and that the answer is its plurality (the lowest of tied classes);
+        to 1e-11.
+
+    Raises
+    ------
+    InvalidInput
+        As `data_dependent_costs`.
     """
     mechanism.require_votes(votes)
     if isinstance(mechanism, StatefulMechanism):
@@ -90,20 +106,39 @@ def costs_and_chances(
 
 
 def exact_curve(votes: Votes, mechanism: Mechanism, orders: ArrayLike = DEFAULT_ORDERS) -> Curve:
-    """The exact data-dependent cost of all queries together: the sum of `data_dependent_costs`. Private.
+    """Return the exact data-dependent cost of all queries together: the sum of `data_dependent_costs`. Private.
 
-    votes, mechanism, orders: as for `data_dependent_costs`; the values of the curve have the shape (orders,).
+    Parameters
+    ----------
+    votes, mechanism, orders
+        As for `data_dependent_costs`.
 
-    Guarantee: none; it depends on the votes and must not be published.
-    Errors: as `data_dependent_costs`.
-    Source: docs/mathematics.md A.
+    Returns
+    -------
+    Curve
+        Nats at each order.
+
+    Raises
+    ------
+    InvalidInput
+        As `data_dependent_costs`.
+
+    Notes
+    -----
+    Guarantee: none; the curve depends on the votes and must not be published.
+
+    References
+    ----------
+    docs/mathematics.md A.
     """
     a = require_orders(orders)
     return Curve(a, data_dependent_costs(votes, mechanism, a).sum(axis=0))
 
 
 def _structured(votes: Votes, law: NoisyArgmax, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Costs and log chances from the compiled code, once per distinct query; nan if only the generic code is safe."""
+    """Return costs and log chances from the compiled code, once per distinct query; nan if only the generic code is
+    safe.
+    """
     offsets = None if law.threshold_test is None else law.threshold_test.offsets
     counts = -np.sort(-votes.counts, axis=1)
     if offsets is None:
@@ -127,7 +162,7 @@ def _structured(votes: Votes, law: NoisyArgmax, orders: FloatArray) -> tuple[Flo
 
 
 def _generic(votes: Votes, mechanism: Mechanism, orders: FloatArray) -> FloatArray:
-    """Costs from the outcome law before and after every move, for mechanisms of any structure."""
+    """Return costs from the outcome law before and after every move, for mechanisms of any structure."""
     form = mechanism.noisy_argmax(votes)
     named = form is None or (form.threshold_test is not None and form.threshold_test.offsets is not None)
     counts = votes.counts if named else -np.sort(-votes.counts, axis=1)
@@ -148,10 +183,19 @@ def _generic(votes: Votes, mechanism: Mechanism, orders: FloatArray) -> FloatArr
 
 
 def moves(votes: Votes, *, named: bool) -> Iterator[tuple[Votes, NDArray[np.intp]]]:
-    """(votes after a move, the queries they belong to), one move of all queries that allow it at a time.
+    """Yield all one-vote moves, one move of all queries that allow it at a time.
 
-    named: whether classes of equal counts differ. If they do not, rows are sorted, and of equal ones only the last
-    loses a vote and only the first gains one.
+    Parameters
+    ----------
+    votes : Votes
+    named : bool
+        Whether classes of equal counts differ. If they do not, rows are sorted, and of equal ones only the last loses a
+        vote and only the first gains one.
+
+    Yields
+    ------
+    tuple of Votes and array of int
+        The votes after a move, and the queries that they belong to.
     """
     n = votes.counts
     targets = [*range(votes.classes), *([None] if votes.abstentions else [])]

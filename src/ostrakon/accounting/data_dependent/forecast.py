@@ -15,7 +15,7 @@ class Forecast(Private):
         self.__p_answer, self.__p_plurality, self.__costs, self.__order = p_answer, p_plurality, costs, order
 
     def reveal(self) -> dict[str, float]:
-        """Totals: {"queries", "expected_answers", "expected_agreement", "data_dependent_cost", "order"}.
+        """Return the totals {"queries", "expected_answers", "expected_agreement", "data_dependent_cost", "order"}.
 
         expected_agreement: expected share of the answers that equal the noiseless plurality; nan without answers.
         data_dependent_cost: Rényi cost at `order`, the order that gives the data-dependent epsilon.
@@ -32,7 +32,7 @@ class Forecast(Private):
 
 
 def forecast(*, costs: FloatArray, chances: FloatArray, orders: FloatArray, curve_order: float) -> Forecast:
-    """The forecast of a mechanism on votes, from the result of `costs_and_chances`.
+    """Return the forecast of a mechanism on votes, from the result of `costs_and_chances`.
 
     costs: exact data-dependent costs, shape (queries, orders); curve_order: the order (one of `orders`) to report. An
     answer agrees if it is the class of the votes' plurality (the lowest of tied ones).

@@ -27,7 +27,7 @@ _LAW_ERROR = 1e-12
 
 @compiled
 def excess(y: float) -> float:
-    """h(y) = e^y - 1 - y to about 2e-14 relative: its Taylor series (error below 1e-15) near 0."""
+    """Return h(y) = e^y - 1 - y to about 2e-14 relative: its Taylor series (error below 1e-15) near 0."""
     if abs(y) < 0.4:
         y2 = y * y
         even = 0.5 * y2 * (1 + y2 / 12 * (1 + y2 / 30 * (1 + y2 / 56 * (1 + y2 / 90 * (1 + y2 / 132)))))
@@ -38,7 +38,7 @@ def excess(y: float) -> float:
 
 @compiled
 def both_excesses(y: float) -> tuple[float, float]:
-    """(h(y), h(-y)) for the price of one exponential."""
+    """Return (h(y), h(-y)) for the price of one exponential."""
     if abs(y) < 0.4:
         y2 = y * y
         even = 0.5 * y2 * (1 + y2 / 12 * (1 + y2 / 30 * (1 + y2 / 56 * (1 + y2 / 90 * (1 + y2 / 132)))))
@@ -50,7 +50,7 @@ def both_excesses(y: float) -> tuple[float, float]:
 
 @compiled
 def both_divergences(log_p: FloatArray, log_q: FloatArray, orders: FloatArray) -> FloatArray:
-    """max(D_a(P||Q), D_a(Q||P)) row by row from log probabilities (rows, outcomes); shape (rows, orders).
+    """Return max(D_a(P||Q), D_a(Q||P)) row by row from log probabilities (rows, outcomes); shape (rows, orders).
 
     An upper bound if the error of a log probability is at most 1e-12 (or that relative error, below -1000). inf if an
     outcome is possible under one law only.
@@ -129,7 +129,7 @@ def raise_to_move(
 
 @compiled
 def _log_excess(log_p: FloatArray, x: FloatArray, n: int, s: float, direction: float) -> float:
-    """ln(e^{s D} - 1), forward (direction 1) or reverse (-1), where exponentials may overflow."""
+    """Return ln(e^{s D} - 1), forward (direction 1) or reverse (-1), where exponentials may overflow."""
     peak, total = -math.inf, 0.0
     for i in range(n):
         y = x[i] * direction
@@ -158,7 +158,7 @@ def _log_excess(log_p: FloatArray, x: FloatArray, n: int, s: float, direction: f
 
 @compiled
 def label_bound(second: float, largest: float, s: float) -> float:
-    """A bound on both directions of `e^{s D} - 1` from `second` >= sum P_i x_i^2 and `largest` >= |x_i|.
+    """Return a bound on both directions of `e^{s D} - 1` from `second` >= sum P_i x_i^2 and `largest` >= |x_i|.
 
     h(y)/y^2 increases in y, so P_i h(+-s x_i) <= P_i x_i^2 s^2 (h(s X) / (s X)^2), likewise for h(x_i), and P'_i is
     at most P_i e^X. inf where it would overflow.
@@ -173,7 +173,7 @@ def label_bound(second: float, largest: float, s: float) -> float:
 
 @compiled
 def own_terms(p: float, x: float, s: float) -> tuple[float, float]:
-    """What one outcome adds to `e^{s D} - 1`, forward and reverse; inf where it would overflow."""
+    """Return what one outcome adds to `e^{s D} - 1`, forward and reverse; inf where it would overflow."""
     if max(s, 1.0) * abs(x) > _LARGE:
         return math.inf, math.inf
     up, down = both_excesses(s * x)

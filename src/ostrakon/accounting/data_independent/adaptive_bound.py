@@ -70,7 +70,7 @@ _LONGEST = 4.0
 
 
 def two_class_family(mechanism: Mechanism, *, teachers: int) -> Family | None:
-    """Every pair of neighbouring votes of two classes without abstentions, from the mechanism's own outcome law.
+    """Return every pair of neighbouring votes of two classes without abstentions, from the mechanism's own outcome law.
 
     Parameters
     ----------
@@ -96,7 +96,9 @@ def two_class_family(mechanism: Mechanism, *, teachers: int) -> Family | None:
 
 
 def _labels_alone(mechanism: Mechanism) -> bool:
-    """Whether each query releases the outcome of one law alone, with noise that has a density, as the proofs need."""
+    """Return whether each query releases the outcome of one law alone, with noise that has a density, as the proofs
+    need.
+    """
     tied = isinstance(mechanism, StatefulMechanism) or mechanism.per_record or mechanism.contribution_bound is not None
     other = mechanism.releases_counts or mechanism.fixed_queries is not None or mechanism.integer_noise
     return not (tied or other or not mechanism.releasable)
@@ -105,7 +107,7 @@ def _labels_alone(mechanism: Mechanism) -> bool:
 def grid_for(
     *, queries: int, outcomes: float, epsilon: float, delta: float, effort: int = 1, longer: float = _LONGEST
 ) -> Grid | None:  # fmt: skip
-    """A grid for the price of a run that is known to be (epsilon, delta)-DP; None if it would take too long.
+    """Return a grid for the price of a run that is known to be (epsilon, delta)-DP; None if it would take too long.
 
     Every grid gives an upper bound. A step moves the logarithm of y by about epsilon / sqrt(2 ln(1/delta) queries), and
     the chords must blur it by much less.
@@ -142,7 +144,7 @@ class Steps:
 
     @classmethod
     def of(cls, family: Family, queries: int, *, slack: float = 0.0) -> Self:
-        """Queries of one family."""
+        """Return steps for queries of one family."""
 
         def compose(grid: Grid, after: Profile | None) -> Profile | None:
             return compose_adaptively([(family, queries)], grid=grid, after=after, slack=slack)
@@ -151,7 +153,7 @@ class Steps:
 
 
 def gaussian_step(mu: float) -> Steps:
-    """One step that is mu-Gaussian-DP, whatever it releases."""
+    """Return one step that is mu-Gaussian-DP, whatever it releases."""
 
     def compose(grid: Grid, after: Profile | None) -> Profile | None:
         return compose_adaptively([(gaussian_family(mu, grid), 1)], grid=grid, after=after)
@@ -160,7 +162,7 @@ def gaussian_step(mu: float) -> Steps:
 
 
 def compose_steps(steps: Sequence[Steps], grid: Grid) -> Profile | None:
-    """The profile of these steps, first to last."""
+    """Return the profile of these steps, first to last."""
     profile = start_profile(grid)
     for one in reversed(steps):
         after = one.compose(grid, profile)
@@ -175,7 +177,7 @@ def adaptive_profile(
     mechanism: Mechanism, *, queries: int, answers: int, teachers: int | None, classes: int | None,
     abstentions: bool, capped: bool, epsilon: float, delta: float, effort: int = 1,
 ) -> Profile | None:  # fmt: skip
-    """The privacy profile of adaptively chosen queries around (epsilon, delta); None if no theorem applies.
+    """Return the privacy profile of adaptively chosen queries around (epsilon, delta); None if no theorem applies.
 
     Parameters
     ----------
@@ -218,7 +220,7 @@ def adaptive_steps(
     mechanism: Mechanism, *, queries: int, answers: int, teachers: int | None, classes: int | None, abstentions: bool,
     capped: bool, effort: int,
 ) -> Iterator[list[Steps]]:  # fmt: skip
-    """The queries of one mechanism as steps, first to last, in every form that is known; the closest form first.
+    """Yield the queries of one mechanism as steps, first to last, in every form that is known; the closest form first.
 
     Parameters are those of `adaptive_profile`.
     """
@@ -242,7 +244,7 @@ def adaptive_steps(
 
 
 def gaussian_family(mu: float, grid: Grid) -> Family:
-    """N(0, 1) against N(mu, 1) in cells as wide as the grid; every refinement of a cell is covered."""
+    """Return N(0, 1) against N(mu, 1) in cells as wide as the grid; every refinement of a cell is covered."""
     positive("mu", mu)
     cells = max(16, math.ceil(20 * mu / grid.step))
     edges = np.concatenate([[-np.inf], np.linspace(-10, 10 + mu, cells), [np.inf]])
@@ -256,7 +258,7 @@ def gaussian_family(mu: float, grid: Grid) -> Family:
 def _label_steps(
     mechanism: Mechanism, *, queries: int, teachers: int | None, classes: int, abstentions: bool, effort: int
 ) -> Iterator[Steps]:
-    """Queries, each of which may be answered."""
+    """Yield steps for queries, each of which may be answered."""
     if classes == 2 and teachers is not None and not abstentions:
         every = two_class_family(mechanism, teachers=teachers)
         if every is not None:
@@ -281,7 +283,9 @@ def _label_steps(
 def _bisection_steps(
     comparison: Mechanism, *, queries: int, teachers: int | None, classes: int, abstentions: bool, effort: int
 ) -> Iterator[Steps]:
-    """Queries that each bisect ordered classes: closely; then each as the most comparisons that it takes."""
+    """Yield steps for queries that each bisect ordered classes: first closely, then each as the most comparisons that
+    it takes.
+    """
     every = (classes - 1).bit_length() * queries
     family = None if teachers is None or abstentions else two_class_family(comparison, teachers=teachers)
     if family is not None:
@@ -305,7 +309,7 @@ def _gaussian_labels(law: AnswerLaw, queries: int, teachers: int | None, *, abst
 
 
 def _thinned(family: Family, mechanism: Mechanism, teachers: int) -> Family:
-    """Fewer pairs where teachers are many: one vote more or less hardly matters under noise of many votes."""
+    """Return fewer pairs where teachers are many: one vote more or less hardly matters under noise of many votes."""
     form = mechanism.noisy_argmax(Votes([[1, 0]]))
     if teachers <= _MANY_TEACHERS or form is None or form.noise != "gaussian":
         return family
@@ -313,7 +317,8 @@ def _thinned(family: Family, mechanism: Mechanism, teachers: int) -> Family:
 
 
 def renyi_costs(family: Family, orders: FloatArray, *, steps: int) -> FloatArray:
-    """A bound on the Rényi divergence of `steps` adaptive steps at each order, shape (orders,); inf means unknown.
+    """Return a bound on the Rényi divergence of `steps` adaptive steps at each order, shape (orders,); inf means
+    unknown.
 
     Guarantee: for all pairs that the family covers. Its inequalities hold for every decreasing convex function of
     Q/P, and the moment of order a is the mean of (Q/P)^(1 - a). Charged errors exceed the rounding of this sum.
@@ -338,7 +343,8 @@ def label_costs(
     mechanism: Mechanism, orders: FloatArray, *, queries: int, teachers: int | None, classes: int | None,
     abstentions: bool,
 ) -> FloatArray:  # fmt: skip
-    """The Rényi curve of labels, shape (orders,); inf where no family applies: Gaussian noise, three classes and more.
+    """Return the Rényi curve of labels, shape (orders,); inf where no family applies: Gaussian noise, three classes and
+    more.
 
     Parameters and guarantee are those of `worst_case_curve`. Source: docs/adaptive.md.
     """

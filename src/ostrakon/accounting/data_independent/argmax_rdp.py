@@ -30,15 +30,39 @@ _ROUNDS = 5
 
 
 def argmax_rdp(mu: float, orders: ArrayLike, *, classes: int) -> FloatArray:
-    """The most the label of a Gaussian noisy argmax can cost whatever the votes: an RDP curve, shape (K,).
+    """Return the most that the label of a Gaussian noisy argmax can cost, whatever the votes.
 
-    mu: sqrt(2) / sigma2. classes: 2, or more (any number above 2 has the same bound).
+    Parameters
+    ----------
+    mu : float
+        sqrt(2) / sigma2, above 0.
+    orders : array-like of float, shape (K,)
+        Rényi orders, increasing, above 1.
+    classes : int
+        At least 2; any number above 2 has the same bound.
 
-    Guarantee: at most `order * mu^2 / 2`, the cost of the noisy histogram; about 0.637 of it (2 / pi) for two
-    classes and 0.660 for more while order * mu is small. Holds for moves to and from "abstain" too.
-    The supremum is found numerically on grids refined around their best point, with 1e-6 charged to it.
-    Source: docs/mathematics.md I; the bound itself is ostrakon's.
+    Returns
+    -------
+    array of float, shape (K,)
+        Nats.
 
+    Raises
+    ------
+    InvalidInput
+        For numbers out of range.
+
+    Notes
+    -----
+    Guarantee: at most `order * mu^2 / 2`, the cost of the noisy histogram; about 0.637 of it (2 / pi) for two classes
+    and 0.660 for more while order * mu is small. Holds for moves to and from "abstain" too. The supremum is found
+    numerically on grids refined around their best point, with 1e-6 charged to it.
+
+    References
+    ----------
+    docs/mathematics.md I; the bound itself is ostrakon's.
+
+    Examples
+    --------
     >>> (argmax_rdp(0.03, [2.0, 8.0], classes=10) / (np.array([2.0, 8.0]) * 0.03**2 / 2)).round(2)
     array([0.66, 0.66])
     """
@@ -103,7 +127,7 @@ def _supremum(mu: float, a: float, classes: int) -> float:
 
 
 def _log_moment(t: FloatArray, c: FloatArray, mu: float, a: float) -> FloatArray:
-    """ln sum_i P(i)^a Q(i)^(1-a) of T ~ N(t, 1) against N(t + mu, 1), seen as below -c, between, above c."""
+    """Return ln sum_i P(i)^a Q(i)^(1-a) of T ~ N(t, 1) against N(t + mu, 1), seen as below -c, between, above c."""
     terms = [
         a * log_ndtr(-c - t) + (1 - a) * log_ndtr(-c - t - mu),
         a * log_ndtr(t - c) + (1 - a) * log_ndtr(t + mu - c),
@@ -115,7 +139,9 @@ def _log_moment(t: FloatArray, c: FloatArray, mu: float, a: float) -> FloatArray
 
 
 def _excess_moment(t: FloatArray, c: FloatArray, mu: float, a: float) -> FloatArray:
-    """sum_i P(i)^a Q(i)^(1-a) - 1 as sum_i Q(i) h(ln P(i)/Q(i)), h(x) = e^{a x} - 1 - a (e^x - 1): no cancellation."""
+    """Return sum_i P(i)^a Q(i)^(1-a) - 1 as sum_i Q(i) h(ln P(i)/Q(i)), h(x) = e^{a x} - 1 - a (e^x - 1): no
+    cancellation.
+    """
     total = np.zeros(np.broadcast_shapes(t.shape, c.shape))
     for sign in (-1.0, 1.0):  # below -c, above c: T lies beyond c on that side
         x = sign * t - c
@@ -130,24 +156,24 @@ _SHIFTS, _SHIFT_WEIGHTS = np.polynomial.legendre.leggauss(6)
 
 
 def _mean_over_shift(score: Callable[[FloatArray], FloatArray], x: FloatArray, shift: float) -> FloatArray:
-    """The mean of a derivative `score` from x to x + shift: the growth of the function per unit of the shift."""
+    """Return the mean of a derivative `score` from x to x + shift: the growth of the function per unit of the shift."""
     nodes = x[..., None] + shift * (_SHIFTS + 1) / 2
     return score(nodes) @ (_SHIFT_WEIGHTS / 2)
 
 
 def _tail_score(x: FloatArray) -> FloatArray:
-    """d/dx ln Phi(x) = phi(x) / Phi(x)."""
+    """Return d/dx ln Phi(x) = phi(x) / Phi(x)."""
     return np.exp(-x * x / 2 - math.log(2 * math.pi) / 2 - log_ndtr(x))
 
 
 def _between_score(t: FloatArray, c: FloatArray) -> FloatArray:
-    """-d/dt ln [Phi(c - t) - Phi(-c - t)]."""
+    """Return -d/dt ln [Phi(c - t) - Phi(-c - t)]."""
     mass = _log_between(-c - t, c - t) + math.log(2 * math.pi) / 2
     return np.exp(-((c - t) ** 2) / 2 - mass) - np.exp(-((c + t) ** 2) / 2 - mass)
 
 
 def _h(x: FloatArray, a: float) -> FloatArray:
-    """e^{a x} - 1 - a (e^x - 1) by its series, for |a x| up to about 1: sum_n (a^n - a) x^n / n!."""
+    """Return e^{a x} - 1 - a (e^x - 1) by its series, for |a x| up to about 1: sum_n (a^n - a) x^n / n!."""
     total, term = np.zeros_like(x), x
     for n in range(2, _TERMS):
         term = term * x / n
@@ -156,7 +182,7 @@ def _h(x: FloatArray, a: float) -> FloatArray:
 
 
 def _log_between(low: FloatArray, high: FloatArray) -> FloatArray:
-    """ln [Phi(high) - Phi(low)], from the tail nearer to the interval."""
+    """Return ln [Phi(high) - Phi(low)], from the tail nearer to the interval."""
     flip = low + high > 0
     low, high = np.where(flip, -high, low), np.where(flip, -low, high)
     below = log_ndtr(high)

@@ -24,7 +24,7 @@ _SECONDS = 4e-7
 
 
 def sizes_of_parts(classes: int) -> list[int]:
-    """The numbers of classes above 1 that may be left, increasing.
+    """Return the numbers of classes above 1 that may be left, increasing.
 
     >>> sizes_of_parts(6)
     [2, 3, 6]
@@ -39,7 +39,7 @@ def sizes_of_parts(classes: int) -> list[int]:
 
 
 def compose_bisections(family: Family, *, classes: int, queries: int, grid: Grid, after: Profile) -> Profile:
-    """The profile of `queries` bisections of ordered classes, adaptively chosen, before `after`.
+    """Return the profile of `queries` bisections of ordered classes, adaptively chosen, before `after`.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def compose_bisections(family: Family, *, classes: int, queries: int, grid: Grid
 
 
 def bisection_costs(comparison: Mechanism, orders: FloatArray, *, teachers: int, classes: int) -> FloatArray:
-    """The largest Rényi divergence of one bisection at each order, whatever the votes are; shape (orders,).
+    """Return the largest Rényi divergence of one bisection at each order, whatever the votes are; shape (orders,).
 
     comparison: its two-class query. teachers: all vote. The same recursion, with moments in place of V.
     """

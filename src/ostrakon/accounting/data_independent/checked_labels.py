@@ -56,7 +56,7 @@ _Parts = tuple[IntArray, IntArray, _Floats, _Floats, _Floats]
 def compose_labels(
     law: AnswerLaw, cover: ThreeOutcomes, *, queries: int, grid: Grid, after: Profile | None = None
 ) -> Profile | None:
-    """The privacy profile of adaptively chosen queries; None where the check is too steep for the grid.
+    """Return the privacy profile of adaptively chosen queries; None where the check is too steep for the grid.
 
     after: the profile of what follows them, on the same grid.
     """
@@ -97,7 +97,8 @@ def compose_labels(
 
 
 def _precision(queries: int, *, outcomes: int) -> tuple[type[np.floating[Any]], float]:
-    """The type of floats for this number of steps, and what a step adds to its value: more than its relative rounding.
+    """Return the type of floats for this number of steps, and what a step adds to its value: more than its relative
+    rounding.
 
     A term of a step is rounded at most `outcomes` + 35 times: as a weight and as a value, in products, and in the sums
     over the common outcomes (`outcomes` + 2), a pair's own (5), the classes of eta (18) and the check (4).
@@ -147,7 +148,7 @@ class _Check:
 
 
 def _eta_shares(shift: float) -> FloatArray:
-    """The share of shift + Z in every class of eta, Z normal; rounded toward the lower classes."""
+    """Return the share of shift + Z in every class of eta, Z normal; rounded toward the lower classes."""
     below = ndtr(np.append(_FLOORS[1:], np.inf) - shift)
     return np.diff(below, prepend=0.0)
 
@@ -172,7 +173,9 @@ def _run(
     factor: float,
     slack: float,
 ) -> FloatArray:
-    """`steps` steps before `values`; weights and constants (times `_SCALE`) have the precision of the computation."""
+    """Return `steps` steps before `values`; weights and constants (times `_SCALE`) have the precision of the
+    computation.
+    """
     near, far, near_weight, far_weight, constant = labels
     row_near, row_far, row_near_weight, row_far_weight, row_constant = rows
     kind = share.dtype

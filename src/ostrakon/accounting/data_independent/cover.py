@@ -33,7 +33,7 @@ def cover(
     most: int,
     error: float,
 ) -> Family:
-    """A family whose value is at least that of every given pair.
+    """Return a family whose value is at least that of every given pair.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def _choose_pairs(
 
 
 def charged(family: Family, error: float) -> Family:
-    """The family with larger probabilities under P and smaller ones under Q, by the relative error.
+    """Return the family with larger probabilities under P and smaller ones under Q, by the relative error.
 
     The exchanged pairs are listed, too, since this is not symmetric.
     """
@@ -139,7 +139,7 @@ def _add(
 
 @compiled
 def _useful(p: FloatArray, q: FloatArray) -> NDArray[np.bool_]:
-    """The pairs that are not below another one that is left, at every y, without randomized response."""
+    """Return the pairs that are not below another one that is left, at every y, without randomized response."""
     left = np.ones(len(p), dtype=np.bool_)
     for r in range(len(p)):
         for t in range(len(p)):

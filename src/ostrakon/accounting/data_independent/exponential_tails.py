@@ -66,7 +66,7 @@ class LabelPairs:
         return self.width**2 / 4 * math.exp(self.width) + _ERROR
 
     def chunks(self) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """(p, q) of every margin, shapes (cells, 3)."""
+        """Yield (p, q) of every margin, shapes (cells, 3)."""
         step, least = self._step, math.exp(-2 * self.vote)
         before, now = self._law(0), self._law(1)
         # d = 1 becomes -1: the same law with i and j exchanged.
@@ -96,7 +96,7 @@ class LabelPairs:
         return np.where(x > 0, tail, 0.0), np.where(x > 0, -np.expm1(-np.abs(x)), 0.0), np.exp(-x)
 
     def _law(self, d: int | None) -> FloatArray:
-        """Chances of (i, j, other) at every s, with i at 0 and j at -d votes; None: j never wins."""
+        """Return chances of (i, j, other) at every s, with i at 0 and j at -d votes; None: j never wins."""
         density, below, discount = self._nodes
         cells = 2 * self._half
         if d is None:
@@ -112,7 +112,7 @@ class LabelPairs:
 
 
 def _with_ends(p: FloatArray, q: FloatArray, least: float) -> tuple[FloatArray, FloatArray]:
-    """The pairs, and two that are above all with S beyond either end; rows add up to 1.
+    """Return the pairs, and two that are above all with S beyond either end; rows add up to 1.
 
     An outcome's value grows with its p and falls with its q, which is at least e^-epsilon p = `least` p. For smaller S,
     i and j are likelier by at most the chance of "other"; for larger S they are less likely, and "other" is likelier.
@@ -137,7 +137,7 @@ def _law(
     decay: float,
     width: float,
 ) -> FloatArray:
-    """Sums over cells from the right; tail, decay: beyond the last cell the noise has the density tail e^-x."""
+    """Return sums over cells from the right; tail, decay: beyond the last cell the noise has the density tail e^-x."""
     cells = len(other_density)
     law = np.empty((cells + 1, 3))
     end = math.exp(-(cells // 2) * width)

@@ -38,7 +38,7 @@ _MOST_KEPT, _MOST_KEPT_CLOSE = 1000, 3000
 def label_family(
     mechanism: Mechanism, *, teachers: int | None, classes: int, abstentions: bool, close: bool
 ) -> Family | None:
-    """A family that covers every pair of neighbouring votes; None where no theorem of this file applies.
+    """Return a family that covers every pair of neighbouring votes; None where no theorem of this file applies.
 
     Parameters
     ----------
@@ -91,13 +91,13 @@ def _tails(
 
 
 def _bounded_range(half: float, low: float, high: float, cells: int) -> tuple[FloatArray, FloatArray]:
-    """Pairs of two outcomes that cover ln Z in [low, high], shapes (cells, 2)."""
+    """Return pairs of two outcomes that cover ln Z in [low, high], shapes (cells, 2)."""
     edges = np.linspace(low, high, cells + 1)
     return _two_ends(-half - edges[1:], half - edges[:-1], np.zeros(cells), np.zeros(cells))
 
 
 def _two_ends(low: FloatArray, high: FloatArray, chance: FloatArray, at: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The pairs whose ratio is e^at with the given chance under P, and else e^low or e^high; its mean is 1."""
+    """Return the pairs whose ratio is e^at with the given chance under P, and else e^low or e^high; its mean is 1."""
     # (1 - chance)(p_low e^low + p_high e^high) + chance e^at = 1, in differences from 1.
     rest = 1 - chance
     mean = -chance * np.expm1(at)
@@ -109,7 +109,7 @@ def _two_ends(low: FloatArray, high: FloatArray, chance: FloatArray, at: FloatAr
 def _screened(
     answer: FloatArray, refuse: FloatArray, half: float, classes: int
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Pairs with the outcomes (refused, two ends, other class), by top count."""
+    """Yield pairs with the outcomes (refused, two ends, other class), by top count."""
     teachers = len(answer) - 1
     for top in range(1, teachers + 1):
         # Rounded down: the chances that any label but i and j wins at least, and that i wins at least.
@@ -133,7 +133,7 @@ def _screened(
 def _with_others(
     half: float, chance: float, most: float, answer: FloatArray, refuse: FloatArray, top: int, next_top: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Pairs where other classes win with at least the given chance, and ln Z is at most `most`."""
+    """Return pairs where other classes win with at least the given chance, and ln Z is at most `most`."""
     least = math.log1p((1 - chance) * math.expm1(-half))
     edges = np.linspace(least, max(most, least + 1e-9 * half), _SCREENED_CELLS // 2 + 1)
     low, high = (np.tile(x, 2) for x in (-half - edges[1:], half - edges[:-1]))
@@ -147,7 +147,7 @@ def _checked(
     p: FloatArray, q: FloatArray, other_p: FloatArray, other_q: FloatArray, answer: FloatArray, refuse: FloatArray,
     top: int, next_top: int,
 ) -> tuple[FloatArray, FloatArray]:  # fmt: skip
-    """The pairs of labels behind the check, with top counts on both sides."""
+    """Return the pairs of labels behind the check, with top counts on both sides."""
     rows = []
     for label, other, at in ((p, other_p, top), (q, other_q, next_top)):
         rows.append(np.column_stack([np.full(len(label), refuse[at]), answer[at] * np.column_stack([label, other])]))
@@ -155,7 +155,7 @@ def _checked(
 
 
 def _stability(mechanism: ProposeTestRelease, teachers: int) -> Family:
-    """Outcomes: refused, the plurality of both, that of P alone, that of Q alone."""
+    """Return pairs with these outcomes: refused, the plurality of both, that of P alone, that of Q alone."""
     passed, refused = (np.exp(x) for x in mechanism.log_check(np.arange(teachers + 2.0) - mechanism.threshold))
     none = np.zeros(teachers + 1)
     p = np.column_stack([refused[:-1], passed[:-1], none, none])

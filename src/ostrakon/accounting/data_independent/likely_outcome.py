@@ -19,16 +19,39 @@ _SPLITS = np.concatenate([[0.0], 1 / (1 + np.exp(-np.linspace(-16, 16, 49))), [1
 
 
 def gaussian_likely_outcome_rdp(q: ArrayLike, *, mu: float, orders: ArrayLike) -> FloatArray:
-    """beta*(q): the largest Rényi divergence, in either direction, of a label that has a likely outcome.
+    """Return beta*(q): the largest Rényi divergence, in either direction, of a label that has a likely outcome.
 
-    q: probabilities in [0, 1], shape (Q,). mu: distance of the two Gaussians behind the labels in standard
-    deviations (sqrt(2) / sigma2 for a vote moved). orders: Rényi orders, shape (K,). Returns (K, Q), nats,
-    non-decreasing in q.
+    Parameters
+    ----------
+    q : array-like of float, shape (Q,)
+        Bounds on the probability of all other outcomes together, in [0, 1].
+    mu : float
+        Distance of the two Gaussians behind the labels in standard deviations, above 0 (sqrt(2) / sigma2 for a vote
+        moved).
+    orders : array-like of float, shape (K,)
+        Rényi orders, increasing, above 1.
 
-    Guarantee: if P and Q are the laws of an outcome under N(0, 1) and N(mu, 1) and some outcome has P(i) >= 1 - q,
-    then D_a(P||Q) and D_a(Q||P) are at most this, and it is attained.
-    Source: docs/mathematics.md D1.
+    Returns
+    -------
+    array of float, shape (K, Q)
+        Nats, non-decreasing in q.
 
+    Raises
+    ------
+    InvalidInput
+        For numbers out of range.
+
+    Notes
+    -----
+    Guarantee: if P and Q are the laws of an outcome under N(0, 1) and N(mu, 1) and some outcome has P(i) >= 1 - q, then
+    D_a(P||Q) and D_a(Q||P) are at most this, and it is attained.
+
+    References
+    ----------
+    docs/mathematics.md D1.
+
+    Examples
+    --------
     >>> q = np.array([0.1])
     >>> bool(gaussian_likely_outcome_rdp(q, mu=0.05, orders=[8.0])[0, 0] < 8 * 0.05**2 / 2)
     True
@@ -48,13 +71,38 @@ def gaussian_likely_outcome_rdp(q: ArrayLike, *, mu: float, orders: ArrayLike) -
 
 
 def pure_likely_outcome_rdp(q: ArrayLike, *, epsilon: float, orders: ArrayLike) -> FloatArray:
-    """The same for epsilon-DP: the largest Rényi divergence if some outcome has probability at least 1 - q.
+    """Return the largest Rényi divergence of an epsilon-DP label if some outcome has probability at least 1 - q.
 
+    Parameters
+    ----------
+    q : array-like of float, shape (Q,)
+        In [0, 1].
+    epsilon : float
+        Of the label, above 0.
+    orders : array-like of float, shape (K,)
+        Rényi orders, increasing, above 1.
+
+    Returns
+    -------
+    array of float, shape (K, Q)
+        Nats.
+
+    Raises
+    ------
+    InvalidInput
+        For numbers out of range.
+
+    Notes
+    -----
     Guarantee: for laws P, Q with |ln P/Q| <= epsilon everywhere and P(i) >= 1 - q, both directions are at most this.
     For q <= 1 / (1 + e^epsilon) it is the tight bound; above, the worst case of epsilon-DP.
+
     Proof. Given that P(i) = 1 - q and Q(i) = 1 - q z, the most extreme pair with that mean reveals the rest as two
     outcomes of ratio e^epsilon and e^-epsilon; the cost is convex in z, so z = e^epsilon or e^-epsilon.
-    Source: docs/mathematics.md C.
+
+    References
+    ----------
+    docs/mathematics.md C.
     """
     mass = _probabilities(q)[None, :]
     e, a = positive("epsilon", epsilon), require_orders(orders)[:, None]
@@ -73,7 +121,7 @@ def pure_likely_outcome_rdp(q: ArrayLike, *, epsilon: float, orders: ArrayLike) 
 
 
 def _best_split(q: FloatArray, mu: float, a: float) -> FloatArray:
-    """The largest cost over the splits of q between the tails, both directions, shape (Q,)."""
+    """Return the largest cost over the splits of q between the tails, both directions, shape (Q,)."""
     with np.errstate(all="ignore"):
         tails = _tails(q[:, None], _SPLITS[None, :])
         low, high = (np.stack([tail, tail]) for tail in tails)
@@ -94,12 +142,14 @@ def _best_split(q: FloatArray, mu: float, a: float) -> FloatArray:
 
 
 def _tails(q: FloatArray, split: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The ends of the tails q * split and q * (1 - split)."""
+    """Return the ends of the tails q * split and q * (1 - split)."""
     return ndtri(q * split), -ndtri(q * (1 - split))
 
 
 def _both(q: FloatArray, low: FloatArray, high: FloatArray, mu: float, a: float) -> FloatArray:
-    """Rényi divergence of the pair with both tails revealed, both directions: one for each first index of the ends."""
+    """Return the Rényi divergence of the pair with both tails revealed, both directions: one for each first index of
+    the ends.
+    """
     inside = np.log1p(-q)
     other = np.log1p(-(ndtr(low - mu) + ndtr(mu - high)))
     moments = [way(low[k], high[k], inside, other[k], mu, a) for k, way in enumerate((_forward, _backward))]

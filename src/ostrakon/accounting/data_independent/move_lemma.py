@@ -57,13 +57,13 @@ class MoveCosts:
 
     @classmethod
     def nothing(cls, orders: int, *, teachers: int) -> MoveCosts:
-        """No bound at any order."""
+        """Return costs without a bound at any order."""
         row = np.zeros(teachers + 1, np.int64)
         empty = np.full((2, 1, len(LOG_Q), orders), np.inf, np.float32)
         return cls(row, empty, empty[0, 0])
 
     def at(self, lead: IntArray, q: FloatArray) -> FloatArray:
-        """The bounds at leads and probabilities to lose, both of shape (n,): (3, n, K).
+        """Return the bounds at leads and probabilities to lose, both of shape (n,): (3, n, K).
 
         First where the top count stays: the likely class takes part only if it may lead by one vote or none. Then where
         it has one vote more under P than under Q, and one fewer.
@@ -76,7 +76,7 @@ class MoveCosts:
 
 
 def move_costs(sigma: float, orders: FloatArray, *, teachers: int) -> MoveCosts:
-    """The lemma for Gaussian noise `sigma`, at Rényi orders (K,).
+    """Return the lemma for Gaussian noise `sigma`, at Rényi orders (K,).
 
     Guarantee: docs/mathematics.md D1. Bounds fall with the lead and grow with q.
     """
@@ -95,12 +95,12 @@ def move_costs(sigma: float, orders: FloatArray, *, teachers: int) -> MoveCosts:
 
 
 def _single_above(x: FloatArray) -> NDArray[np.float32]:
-    """The values in half the memory, rounded up."""
+    """Return the values in half the memory, rounded up."""
     return np.nextafter(x.astype(np.float32), np.float32(np.inf))
 
 
 def _power_excess(q: FloatArray, x: FloatArray, a: float) -> FloatArray:
-    """q (e^{a x} - 1 - a (e^x - 1)): an outcome's part of the moment minus 1, for probabilities q e^x and q."""
+    """Return q (e^{a x} - 1 - a (e^x - 1)): an outcome's part of the moment minus 1, for probabilities q e^x and q."""
     return q * np.maximum(np.expm1(a * x) - a * np.expm1(x), 0.0)
 
 
@@ -129,7 +129,7 @@ class _Curves:
         return cls(nu, stride, u, np.concatenate(laws, axis=1))
 
     def envelopes(self, a: float) -> tuple[FloatArray, FloatArray]:
-        """(the moments where the likely class takes part, (2, margins, Q); where it does not, (Q,))."""
+        """Return (the moments where the likely class takes part, (2, margins, Q); where it does not, (Q,))."""
         law, q = np.exp(self.log_law), np.exp(LOG_Q)
         loses, either = law[0, :, :, 1] + law[0, :, :, 2], law[0, :, ::-1, 0] + law[0, :, ::-1, 1]
         near, far = np.zeros((2, *loses.shape)), np.zeros(loses.shape)
@@ -154,7 +154,9 @@ class _Curves:
         return 1 + of_pair, 1 + np.maximum.accumulate(of_third.max(axis=0))
 
     def _between_rows(self, values: FloatArray) -> FloatArray:
-        """Raised to hold for the margins up to the next row, too, where the next row's value is not larger."""
+        """Return the values, raised to hold for the margins up to the next row, too, where the next row's value is not
+        larger.
+        """
         if self.stride == 1 or len(values) < 4:
             return values
         bend = _widest(np.abs(np.diff(values[:-1], 2, axis=0)).T).T
@@ -162,13 +164,13 @@ class _Curves:
 
 
 def _widest(second: FloatArray) -> FloatArray:
-    """Half of the largest second difference at a node or its two neighbours, shape (rows, nodes)."""
+    """Return the half of the largest second difference at a node or its two neighbours, shape (rows, nodes)."""
     wide = np.pad(second, ((0, 0), (2, 2)), mode="edge")
     return np.maximum(np.maximum(wide[:, :-2], wide[:, 1:-1]), wide[:, 2:]) / 2
 
 
 def _skew(x: FloatArray, f: FloatArray) -> FloatArray:
-    """What a chord over x, instead of over the nodes, may change: x is not linear in the nodes."""
+    """Return what a chord over x, instead of over the nodes, may change: x is not linear in the nodes."""
     step, change = np.diff(x, axis=1), np.abs(np.diff(f, axis=1))
     with np.errstate(divide="ignore", invalid="ignore"):
         bend = np.abs(np.diff(x, 2, axis=1)) / np.minimum(step[:, 1:], step[:, :-1])
@@ -178,7 +180,7 @@ def _skew(x: FloatArray, f: FloatArray) -> FloatArray:
 
 
 def _log_laws(u: FloatArray, nu: float) -> FloatArray:
-    """ln P(i), P(j), P(other) at all nodes of eta, shape (3, margins, nodes, 3)."""
+    """Return ln P(i), P(j), P(other) at all nodes of eta, shape (3, margins, nodes, 3)."""
     count = round(2 * _END / _CELL)
     nodes = -_END + np.arange(count + 1) * _CELL
     cells = -_END + np.arange(round((2 * _END + 8) / _CELL)) * _CELL
@@ -198,7 +200,9 @@ def _log_laws(u: FloatArray, nu: float) -> FloatArray:
 
 @compiled
 def _hulls(x: FloatArray, f: FloatArray, q: FloatArray, result: FloatArray) -> None:
-    """The least concave function above the points (x, f) of every row, raised to increase, at q; x and q increase."""
+    """Fill in the least concave function above the points (x, f) of every row, raised to increase, at q; x and q
+    increase.
+    """
     rows, points = x.shape
     keep = np.empty(points, np.int64)
     for row in range(rows):

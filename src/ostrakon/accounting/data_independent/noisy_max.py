@@ -23,7 +23,7 @@ NODES.setflags(write=False)
 
 
 def quadrature_error(classes: int) -> float:
-    """Added to every probability summed over `NODES`: more than four times the largest measured error.
+    """Return what is added to every probability summed over `NODES`: more than four times the largest measured error.
 
     The trapezoidal rule converges geometrically; many equal rivals sharpen the integrand, and measured errors grow from
     1e-14 (100 classes) over 2e-9 (1,000) to 2e-8 (3,000).
@@ -49,7 +49,7 @@ class AnswerLaw:
         return self.form.threshold_test
 
     def log_answered(self) -> tuple[FloatArray, FloatArray]:
-        """(log probability to answer, to refuse) by top count M = 0..teachers, both of shape (teachers + 1,)."""
+        """Return (log probability to answer, to refuse) by top count M = 0..teachers, both of shape (teachers + 1,)."""
         top = np.arange(self.teachers + 1, dtype=np.float64)
         if self.threshold_test is None:
             return np.zeros_like(top), np.full_like(top, -np.inf)
@@ -61,7 +61,7 @@ class AnswerLaw:
         return laplace_log_above(margin, self.threshold_test.scale)
 
     def behind(self) -> FloatArray:
-        """An upper bound, by gap t = 0..teachers, on what a class that is t votes behind adds to P(the top class
+        """Return an upper bound, by gap t = 0..teachers, on what a class that is t votes behind adds to P(the top class
         loses).
 
         Gaussian and Laplace: its probability to beat the top class alone (the union bound adds them up). Gumbel: its
@@ -75,7 +75,7 @@ class AnswerLaw:
         return np.exp(-x)
 
     def likely_outcome_rdp(self, q: ArrayLike, orders: ArrayLike) -> FloatArray:
-        """The largest cost of a label if some class wins with probability at least 1 - q, shape (K, Q)."""
+        """Return the largest cost of a label if some class wins with probability at least 1 - q, shape (K, Q)."""
         if self.form.noise == "gaussian":
             mu = math.sqrt(2) / self.form.scale
             whatever = argmax_rdp(mu, orders, classes=self.classes)
@@ -87,7 +87,7 @@ class AnswerLaw:
         return np.minimum(pure_likely_outcome_rdp(q, epsilon=epsilon, orders=orders), cap[:, None])
 
     def worst_q(self) -> FloatArray:
-        """The largest probability that the top class loses, by top count M = 0..teachers.
+        """Return the largest probability that the top class loses, by top count M = 0..teachers.
 
         If M is a majority, all other votes are on one class: the probability is log-concave and symmetric in the other
         counts, hence least at such a vertex. Below that, the top class still wins with probability at least 1 /
@@ -107,7 +107,7 @@ class AnswerLaw:
 
 
 def answer_law(mechanism: Mechanism, *, teachers: int, classes: int) -> AnswerLaw | None:
-    """The mechanism as an `AnswerLaw`, or None if it is not an argmax of counts plus independent noise.
+    """Return the mechanism as an `AnswerLaw`, or None if it is not an argmax of counts plus independent noise.
 
     None, too, if its check depends on more than the top count (public offsets).
     """
@@ -120,7 +120,7 @@ def answer_law(mechanism: Mechanism, *, teachers: int, classes: int) -> AnswerLa
 
 
 def require_answer_law(mechanism: Mechanism, *, teachers: int, classes: int) -> AnswerLaw:
-    """As `answer_law`; refuses a mechanism without one."""
+    """Return `answer_law`; refuse a mechanism without one."""
     law = answer_law(mechanism, teachers=teachers, classes=classes)
     if law is None:
         raise InvalidInput(

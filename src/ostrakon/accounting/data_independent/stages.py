@@ -99,7 +99,7 @@ def worst_case_of_stages(
     earlier: WorstCase | None = None,
     effort: int = 1,
 ) -> WorstCase:
-    """The smallest data-independent epsilon of a run that asks several mechanisms one after another.
+    """Return the smallest data-independent epsilon of a run that asks several mechanisms one after another.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def _checked(stages: Sequence[Stage]) -> list[Stage]:
 
 
 def _without_adaptive(charges: list[_Charge], delta: float) -> WorstCase:
-    """The smallest bound without adaptive composition."""
+    """Return the smallest bound without adaptive composition."""
     remaining = _remaining(delta, [one.failure for one in charges])
     bounds: list[tuple[float, str]] = []
     if remaining > 0:
@@ -187,8 +187,8 @@ def _without_adaptive(charges: list[_Charge], delta: float) -> WorstCase:
 
 
 def _adaptively(charges: list[_Charge], known: float, delta: float, effort: int) -> float:
-    """The epsilon by adaptive composition of all steps; inf where there are none, a stage is without a theorem, or it
-    would take too long.
+    """Return the epsilon by adaptive composition of all steps; inf where there are none, a stage is without a theorem,
+    or it would take too long.
     """
     remaining = _remaining(delta, [one.steps_failure for one in charges])
     steps = [step for one in charges for step in one.steps or ()]
@@ -203,12 +203,12 @@ def _adaptively(charges: list[_Charge], known: float, delta: float, effort: int)
 
 
 def _remaining(delta: float, failures: list[float]) -> float:
-    """What failures leave of delta, rounded downward; less than 0 if they exceed it."""
+    """Return what failures leave of delta, rounded downward; less than 0 if they exceed it."""
     return below(Fraction(delta) - sum(map(Fraction, failures)))
 
 
 def _charge_of_pair(epsilon: float, delta: float) -> _Charge:
-    """Pure-DP at epsilon outside an event of probability delta (Kairouz, Oh and Viswanath 2015)."""
+    """Return the charge of pure DP outside an event of probability delta (Kairouz, Oh and Viswanath 2015)."""
     failure = 0.0 if delta == 0 else fraction("delta of the earlier release", delta)
     return _tied(RunCost(epsilon=non_negative("epsilon of the earlier release", epsilon), checks=1, failure=failure))
 
@@ -238,7 +238,7 @@ def _charge(
 
 
 def _tied(cost: RunCost) -> _Charge:
-    """The charge of a run whose queries depend on each other."""
+    """Return the charge of a run whose queries depend on each other."""
     curve, steps = np.full(len(ORDERS), math.inf), None
     mu = pure = None
     if cost.mu is not None and math.isfinite(cost.mu):
@@ -253,7 +253,7 @@ def _tied(cost: RunCost) -> _Charge:
 
 
 def _response(epsilon: float, steps: int) -> Steps:
-    """Steps that are each epsilon-DP: randomized response is the worst one."""
+    """Return steps that are each epsilon-DP: randomized response is the worst one."""
     p = np.array([[expit(epsilon), expit(-epsilon)]])
     return Steps.of(Family(p=p, q=p[:, ::-1].copy()), steps)
 
@@ -261,7 +261,7 @@ def _response(epsilon: float, steps: int) -> Steps:
 def _label_steps(
     stage: Stage, *, delta: float, effort: int, teachers: int | None, classes: int | None, abstentions: bool
 ) -> list[Steps] | None:
-    """The stage's labels as steps; check and label together or apart, whichever is cheaper by itself."""
+    """Return the stage's labels as steps; check and label together or apart, whichever is cheaper by itself."""
     sizes = sizes_of(queries=stage.queries, max_answers=stage.max_answers, teachers=teachers, classes=classes)
     known = plain_bounds(stage.mechanism, delta, abstentions=abstentions, **sizes)
     forms = together_or_apart(stage.mechanism, known, two=classes == 2)

@@ -19,7 +19,7 @@ _STRIDE = 32
 
 
 def joint_step(law: AnswerLaw, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Logs of the coefficients of `J(M, e) = ln max_v [alpha_v(M) + beta_v(M) e^{(a-1) e}] / (a - 1)`.
+    """Return logs of the coefficients of `J(M, e) = ln max_v [alpha_v(M) + beta_v(M) e^{(a-1) e}] / (a - 1)`.
 
     orders: shape (K,). Both results have the shape (K, 5, teachers + 1): the top counts of P and Q are (M, M),
     (M, M + 1), (M + 1, M), (M, M - 1), (M - 1, M). An impossible variant (a top count below 0 or above `teachers`) is
@@ -46,19 +46,21 @@ def joint_step(law: AnswerLaw, orders: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def joint_cost(log_alpha: FloatArray, log_beta: FloatArray, label: FloatArray, orders: FloatArray) -> FloatArray:
-    """J(M, e_M): shape (K, teachers + 1), for label costs (K, 1 or 5, teachers + 1): one for all variants, or each."""
+    """Return J(M, e_M): shape (K, teachers + 1), for label costs (K, 1 or 5, teachers + 1): one for all variants, or
+    each.
+    """
     less = orders[:, None] - 1
     value = np.logaddexp(log_alpha, log_beta + less[:, None] * label).max(axis=1)
     return np.maximum(value, 0.0) / less + SLACK
 
 
 def lowest_top_count(*, teachers: int, classes: int, abstentions: bool) -> int:
-    """The smallest top count that votes of this shape can have."""
+    """Return the smallest top count that votes of this shape can have."""
     return 0 if abstentions else -(-teachers // classes)
 
 
 def joint_supremum(law: AnswerLaw, orders: ArrayLike, *, abstentions: bool = False) -> FloatArray:
-    """The largest cost of one query over all votes: an RDP curve, shape (K,), by numerical maximum over M.
+    """Return the largest cost of one query over all votes: an RDP curve, shape (K,), by numerical maximum over M.
 
     A label's cost grows with q, hence falls with M, and J grows with it. So the cost at a lower M bounds the cost at
     every higher M, and values of M that cannot reach the greatest cost so far are skipped.
@@ -90,7 +92,7 @@ def two_class_law(mechanism: Mechanism, teachers: int) -> FloatArray:
 
 
 def two_class_costs(mechanism: Mechanism, orders: ArrayLike, *, teachers: int) -> FloatArray:
-    """The exact cost of one query at every histogram (n, teachers - n), shape (K, teachers + 1).
+    """Return the exact cost of one query at every histogram (n, teachers - n), shape (K, teachers + 1).
 
     Two classes without abstentions: the largest Rényi divergence, in both directions, to (n - 1, ...) and (n + 1, ...),
     from the mechanism's outcome law; refusal is an outcome. The maximum over n is the exact worst case of the released
@@ -109,7 +111,7 @@ def two_class_costs(mechanism: Mechanism, orders: ArrayLike, *, teachers: int) -
 
 
 def _divergence(log_p: FloatArray, log_q: FloatArray, orders: FloatArray) -> FloatArray:
-    """D_a(P||Q) row by row, shape (K, rows); inf if P has an outcome that Q has not."""
+    """Return D_a(P||Q) row by row, shape (K, rows); inf if P has an outcome that Q has not."""
     out = np.empty((len(orders), len(log_p)))
     never = np.isneginf(log_p)
     p, q = np.where(never, 0.0, log_p), np.where(never, 0.0, log_q)
@@ -122,7 +124,7 @@ def _divergence(log_p: FloatArray, log_q: FloatArray, orders: FloatArray) -> Flo
 
 
 def _power(log_p: FloatArray, log_q: FloatArray, a: FloatArray) -> FloatArray:
-    """ln p^a q^(1-a) from logarithms; -inf where p is 0."""
+    """Return ln p^a q^(1-a) from logarithms; -inf where p is 0."""
     impossible = np.isneginf(log_p)
     p, q = np.where(impossible, 0.0, log_p), np.where(impossible, 0.0, log_q)
     return np.where(impossible, -np.inf, a * p + (1 - a) * q)

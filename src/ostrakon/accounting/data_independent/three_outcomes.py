@@ -67,13 +67,13 @@ class ThreeOutcomes:
 
 
 def widest(sigma: float, teachers: int | None) -> int:
-    """The largest margin that is computed by itself."""
+    """Return the largest margin that is computed by itself."""
     farthest = math.ceil(_FARTHEST * sigma)
     return farthest if teachers is None else min(teachers, farthest)
 
 
 def margins(sigma: float, most: int) -> IntArray:
-    """The margins of the cover: dense where labels reveal most."""
+    """Return the margins of the cover: dense where labels reveal most."""
     far = [2.9, 3.4, 4, 5, 6.5, 8, 10, _FARTHEST]
     scaled = np.concatenate([np.arange(0.05, 0.8, 0.05), np.arange(0.8, 1.6, 0.1), np.arange(1.7, 2.6, 0.2), far])
     return np.unique(np.clip(np.concatenate([[1], np.round(scaled * sigma), [most]]), 1, most).astype(np.int64))
@@ -83,7 +83,7 @@ def margins(sigma: float, most: int) -> IntArray:
 def three_outcomes(
     sigma: float, teachers: int | None, *, abstentions: bool = False, close: bool = False
 ) -> ThreeOutcomes:  # fmt: skip
-    """A cover of all labels of at most `teachers` votes on three or more classes with Gaussian noise `sigma`.
+    """Return a cover of all labels of at most `teachers` votes on three or more classes with Gaussian noise `sigma`.
 
     teachers: None: any number. abstentions: whether a vote may also come from or go to no class: then
     class i alone loses a vote, and with the largest other count revealed, of j too, the label is "i" or "other", a
@@ -112,7 +112,7 @@ def three_outcomes(
 
 
 def every_nth_pair(family: Family, n: int, sigma: float) -> Family | None:
-    """Every n-th of a list of pairs with three outcomes, in place of all of them.
+    """Return every n-th of a list of pairs with three outcomes, in place of all of them.
 
     family: pairs of which neighbours in the list are alike, in such an order that the exchanged pairs come last to
     first. sigma: of the noise, in votes.
@@ -138,7 +138,7 @@ def _thinned(
     p: FloatArray, q: FloatArray, kept: IntArray, m: float, kinks: FloatArray, common_p: FloatArray,
     common_q: FloatArray,
 ) -> FloatArray:  # fmt: skip
-    """The shares of both kinds of common outcomes at which mixtures of the kept pairs cover those between them."""
+    """Return the shares of both kinds of common outcomes at which mixtures of the kept pairs cover all between."""
     share, needed = np.zeros(2), np.empty(2)
     excess, near = np.empty(len(kinks) + 3), np.empty(len(kinks) + 3)
     for c in range(len(kept) - 1):
@@ -164,7 +164,9 @@ def _edges(eta: FloatArray, cells: int) -> FloatArray:
 
 
 def _points(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The nodes of every cell and its lower edge, and the last edge; and the nodes' weights, shape (cells, nodes)."""
+    """Return the nodes of every cell and its lower edge, and the last edge; and the nodes' weights, shape (cells,
+    nodes).
+    """
     low, width = edges[:-1, None], np.diff(edges)[:, None]
     nodes = np.vstack([low + width * (_NODES + 1) / 2, np.zeros(len(_NODES))])
     return np.column_stack([nodes, edges]), width * _WEIGHTS / 2 / math.sqrt(2 * math.pi)
@@ -178,13 +180,13 @@ def _common(m: float) -> tuple[FloatArray, FloatArray]:
 
 @compiled
 def _below(x: float) -> float:
-    """The normal distribution function."""
+    """Return the normal distribution function."""
     return 0.5 * math.erfc(-x / math.sqrt(2.0))
 
 
 @compiled
 def _normal(points: FloatArray, shift: float, below: FloatArray, density: FloatArray) -> None:
-    """The normal distribution function and exp(-x^2 / 2) at every point + shift."""
+    """Fill in the normal distribution function and exp(-x^2 / 2) at every point + shift."""
     for k in range(points.shape[0]):
         for at in range(points.shape[1]):
             x = points[k, at] + shift
@@ -201,7 +203,7 @@ def _laws(
     cell_p: FloatArray,
     cell_q: FloatArray,
 ) -> None:
-    """Laws of (i, j, other) at every edge, and of cells between edges with seven outcomes.
+    """Fill in laws of (i, j, other) at every edge, and of cells between edges with seven outcomes.
 
     normals: `_normal` at the points of `_points` + 0 and + m; shifted: the same + e and + e - m. e, m: d and 1, in
     sigma. mass: the weights of the points of a cell, times its width.
@@ -248,7 +250,7 @@ def _laws(
 
 @compiled
 def hockey_stick(p: FloatArray, q: FloatArray, y: float) -> float:
-    """The sum of max(p - y q, 0) over outcomes."""
+    """Return the sum of max(p - y q, 0) over outcomes."""
     total = 0.0
     for o in range(len(p)):
         total += max(p[o] - y * q[o], 0.0)
@@ -269,7 +271,9 @@ def _needed(
     near: FloatArray,
     needed: FloatArray,
 ) -> None:
-    """The least shares of both kinds of common outcomes that cover a cell by the mixture. excess, near: buffers."""
+    """Fill in the least shares of both kinds of common outcomes that cover a cell by the mixture. excess, near:
+    buffers.
+    """
     size = len(kinks) + 3
     first = 0.0
     for t in range(size):
@@ -307,7 +311,7 @@ def _cover(
     common_p: FloatArray,
     common_q: FloatArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """p and q of the kept pairs and the shares that they need, (margins, etas, 3 and 2)."""
+    """Return p and q of the kept pairs and the shares that they need, (margins, etas, 3 and 2)."""
     rows, cells = len(kept), len(edges) - 1
     p, q = np.empty((rows, len(eta), 3)), np.empty((rows, len(eta), 3))
     share = np.zeros((rows, len(eta), 2))

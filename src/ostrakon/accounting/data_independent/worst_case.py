@@ -48,7 +48,7 @@ def worst_case(
     adaptive: bool = False,
     effort: int = 1,
 ) -> WorstCase:
-    """The smallest data-independent epsilon of `queries` queries of `mechanism`, over all theorems here.
+    """Return the smallest data-independent epsilon of `queries` queries of `mechanism`, over all theorems here.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def worst_case_at(
     around: float | None = None,
     effort: int = 1,
 ) -> Callable[[float], WorstCase]:
-    """`worst_case` as a function of delta; the slow part is computed once.
+    """Return `worst_case` as a function of delta; the slow part is computed once.
 
     Parameters, guarantee and errors are those of `worst_case`; the delta is checked at the call. around: the delta for
     which adaptive composition is computed; its profile serves other deltas, too. None: each delta by itself.
@@ -126,7 +126,7 @@ def worst_case_at(
     bounds = list(_bounds(mechanism, abstentions=abstentions, **sizes))
 
     def adaptively(centre: list[WorstCase], delta: float) -> tuple[float, bool]:
-        """Epsilon at delta, and whether adaptive composition is the smallest bound at the delta of the centre."""
+        """Return epsilon at delta, and whether adaptive composition is the smallest bound at the centre's delta."""
         epsilon = own = math.inf
         for capped in together_or_apart(mechanism, centre, two=sizes["classes"] == 2):
             if capped and own <= _GAIN_APART * min((one.epsilon for one in centre if not _is_joint(one)), default=0.0):
@@ -161,7 +161,7 @@ def worst_case_at(
 
 
 def plain_bounds(mechanism: Mechanism, delta: float, **sizes: Any) -> list[WorstCase]:
-    """All bounds without adaptive composition, the smallest first. sizes: of `sizes_of`, and `abstentions`."""
+    """Return all bounds without adaptive composition, the smallest first. sizes: of `sizes_of`, and `abstentions`."""
     return _worst_cases(list(_bounds(mechanism, **sizes)), delta)
 
 
@@ -170,7 +170,7 @@ def _worst_cases(bounds: list[_Bound], delta: float) -> list[WorstCase]:
 
 
 def by_size(bounds: Iterable[tuple[float, str]], delta: float) -> list[WorstCase]:
-    """(epsilon, basis) at one delta as worst cases, the smallest first; without any, an infinite one."""
+    """Return (epsilon, basis) at one delta as worst cases, the smallest first; without any, an infinite one."""
     none = WorstCase(epsilon=math.inf, delta=delta, basis="no bound holds")
     every = [WorstCase(epsilon=epsilon, delta=delta, basis=basis) for epsilon, basis in bounds]
     # A NaN compares false and so never becomes the bound.
@@ -187,7 +187,7 @@ def worst_case_curve(
     classes: int | None = None,
     abstentions: bool = False,
 ) -> Curve:
-    """The smallest data-independent RDP curve of the whole run over all theorems here, at `orders`.
+    """Return the smallest data-independent RDP curve of the whole run over all theorems here, at `orders`.
 
     orders: increasing, above 1. Other arguments: those of `worst_case`. inf means unknown.
 
@@ -214,7 +214,7 @@ def worst_case_of(
     votes: Votes, mechanism: Mechanism, *, delta: float, max_answers: int | None = None, adaptive: bool = False,
     effort: int = 1,
 ) -> WorstCase:  # fmt: skip
-    """`worst_case` for the queries, teachers and classes of these votes; only their shape is used.
+    """Return `worst_case` for the queries, teachers and classes of these votes; only their shape is used.
 
     A number of classes that was read off private predictions is ignored: another teacher may name one more.
     """
@@ -232,7 +232,8 @@ def worst_case_of(
 
 
 def run_mu(mechanism: Mechanism, *, queries: int, max_answers: int | None = None) -> float | None:
-    """The mu at which the histograms behind a whole run are Gaussian-DP; None for a mechanism without such a query.
+    """Return the mu at which the histograms behind a whole run are Gaussian-DP; None for a mechanism without such a
+    query.
 
     queries, max_answers: as of `worst_case`. An answer follows its own check, so the sum of squares along every path is
     at most this one. Errors: `InvalidInput` for counts that are not whole.
@@ -247,7 +248,8 @@ def run_mu(mechanism: Mechanism, *, queries: int, max_answers: int | None = None
 
 
 def gaussian_curve(mechanism: Mechanism, basis: str, *, queries: int, max_answers: int | None = None) -> float | None:
-    """The mu of a run whose worst case is that of a Gaussian at every delta; None where `basis` is another theorem.
+    """Return the mu of a run whose worst case is that of a Gaussian at every delta; None where `basis` is another
+    theorem.
 
     basis: of `worst_case`. Other arguments: those that it was computed with.
     Errors: `InvalidInput` for counts that are not whole.
@@ -264,7 +266,7 @@ def _whole_run(mechanism: Mechanism) -> str:
 
 
 def together_or_apart(mechanism: Mechanism, known: list[WorstCase], *, two: bool) -> list[bool]:
-    """How to compose adaptively: False for check and label together, True for each apart, with a cap on answers.
+    """Return how to compose adaptively: False for check and label together, True for each apart, with a cap on answers.
 
     Adaptive composition gains more where they are together, most with three classes or more, so that both are tried
     where that Rényi bound is a little larger. two: whether there are two classes.
@@ -291,7 +293,7 @@ def sizes_of(
     classes: int | None = None,
     fewest: int = 0,
 ) -> dict[str, Any]:
-    """The checked sizes of a run; `answers` is the most that it gives."""
+    """Return the checked sizes of a run; `answers` is the most that it gives."""
     queries = whole("queries", queries, at_least=fewest)
     return {
         "queries": queries,
@@ -345,7 +347,7 @@ def _curves(
     classes: int | None,
     abstentions: bool,
 ) -> Iterator[tuple[_CurveAt, str]]:
-    """RDP curves of the whole run, as functions of the orders."""
+    """Yield RDP curves of the whole run, as functions of the orders."""
     yield lambda a: queries * mechanism.worst_case(a), f"the worst case of {mechanism.name}"
     comparison = None if classes is None else mechanism.comparison(classes)
     if comparison is not None and classes is not None:
@@ -379,7 +381,7 @@ def _curves(
 
 @lru_cache(maxsize=256)
 def _joint_costs(law: AnswerLaw, orders: tuple[float, ...], *, abstentions: bool) -> FloatArray:
-    """Of one query, whatever the number of queries, which a plan looks for."""
+    """Return the cost of one query, whatever the number of queries, which a plan looks for."""
     return joint_supremum(law, orders, abstentions=abstentions)
 
 
@@ -393,7 +395,8 @@ def _of_curve(curve: _CurveAt, costs: dict[int, float], basis: str, delta: float
 
 
 def _best_order(curve: _CurveAt, costs: dict[int, float], delta: float) -> tuple[float, float]:
-    """(epsilon, order): the smallest over the orders tried. Any order is valid: a coarse search cannot undershoot.
+    """Return (epsilon, order): the smallest over the orders tried. Any order is valid: a coarse search cannot
+    undershoot.
 
     costs: those already computed, by index of the order; new ones are added.
     """

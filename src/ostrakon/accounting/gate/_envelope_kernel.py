@@ -28,7 +28,7 @@ _ROUNDING = 1 + 4e-15
 
 @compiled
 def _losing(share: float, weights: Any, logs: Any, above: Any, gap: int, error: float) -> float:
-    """An upper bound on the probability that the top class loses to a runner-up or to the rest.
+    """Return an upper bound on the probability that the top class loses to a runner-up or to the rest.
 
     share: of the runner-up and the rest by the union bound. logs: -ln prod_{j >= 3} Phi at every node, in units of
     2^-`LOG_BITS`. above: -ln Phi by gap and node, in the same units. gap: of the runner-up.
@@ -45,7 +45,7 @@ def _losing(share: float, weights: Any, logs: Any, above: Any, gap: int, error: 
 
 @compiled
 def _share(top: int, counts: Any, repeats: Any, kinds: int, shares: Any) -> int:
-    """The sum of the shares of all classes from the third on."""
+    """Return the sum of the shares of all classes from the third on."""
     share = 0
     for kind in range(kinds):
         share += repeats[kind] * shares[top - counts[kind]]
@@ -64,7 +64,7 @@ def _fill(top: int, counts: Any, repeats: Any, kinds: int, above: Any, logs: Any
 
 @compiled
 def _index(losing: float, grid: Any) -> int:
-    """The first point of the increasing `grid` that is at least `losing`; the last one if none is."""
+    """Return the first point of the increasing `grid` that is at least `losing`; the last one if none is."""
     last = len(grid) - 1
     if not losing <= grid[last]:
         return last
@@ -81,7 +81,7 @@ def _index(losing: float, grid: Any) -> int:
 @compiled
 def _joint(k: int, near: bool, grown: Any, more: Any, fewer: Any, third: Any, cap: Any, base: Any, beta: Any,
            less: float) -> float:  # fmt: skip
-    """The largest of base + beta (label - less) over the variants of the top count (`joint_step`), at one order.
+    """Return the largest of base + beta (label - less) over the variants of the top count (`joint_step`), at one order.
 
     A label's moment is the smallest of what is known of a likely class, of its lead, and of the top count. more, fewer:
     of labels where the likely class takes part, with one vote more under P, or one fewer. near: where it leads by at
@@ -100,7 +100,7 @@ def _joint(k: int, near: bool, grown: Any, more: Any, fewer: Any, third: Any, ca
 
 @compiled
 def _rounded_up(value: float) -> float:
-    """The value rounded up to 44 bits, so that logarithms of different ones differ by more than their errors."""
+    """Return the value rounded up to 44 bits, so that logarithms of different ones differ by more than their errors."""
     mantissa, exponent = math.frexp(value)
     return math.ldexp(math.ceil(math.ldexp(mantissa, 44)), exponent - 44)
 
@@ -125,7 +125,7 @@ def _exceeds(
     best: Any, grown: Any, pair: Any, row: Any, third: Any, coarse: Any, index: int, gap: int, cap: Any, base: Any,
     beta: Any, at_top: int, less: float, factor: float,
 ) -> bool:  # fmt: skip
-    """Whether a top count with at most these labels might cost more than `best` at some order.
+    """Return whether a top count with at most these labels might cost more than `best` at some order.
 
     Of a whole cell: from its largest cap, alpha + beta and beta, with less = 1 and room for rounding in `factor`.
     alpha + beta c = (alpha + beta) + beta (c - 1): the sum hardly changes with the top count, but its parts do.
@@ -167,7 +167,7 @@ def query_envelopes_of(
     cell_beta: Any,
     cell_peak: Any,
 ) -> Any:
-    """(a - 1) U(n, d) of every distinct query, shape (queries, distances, orders).
+    """Return (a - 1) U(n, d) of every distinct query, shape (queries, distances, orders).
 
     shares: whole numbers of `unit`s, by gap. grid: probabilities to lose, as shares, increasing. grown:
     (grid, orders), moments. pair, row, third: of the move lemma. coarse: the place of every point of the grid in its

@@ -29,7 +29,7 @@ _ROUNDING = 1e-14
 
 
 def require_grid(grid: Sequence[float] | None) -> Points | None:
-    """The grid, if it is one; None without one."""
+    """Return the grid, if it is one; None without one."""
     if grid is None:
         return None
     if not isinstance(grid, Sequence) or isinstance(grid, str | bytes) or len(grid) != 2:  # pyright: ignore
@@ -38,7 +38,7 @@ def require_grid(grid: Sequence[float] | None) -> Points | None:
 
 
 def require_levels(levels: Sequence[Level], grid: Points | None = None) -> tuple[Level, ...]:
-    """The table, if it is one: probabilities in (0, 1] that never grow, orders above 1, costs above 0.
+    """Return the table, if it is one: probabilities in (0, 1] that never grow, orders above 1, costs above 0.
 
     With a grid: points on it, and deltas of at most 1.
     """
@@ -62,7 +62,7 @@ def require_levels(levels: Sequence[Level], grid: Points | None = None) -> tuple
 def gate_delta(
     levels: Sequence[Level], *, epsilon: float, prefix_mu: float = 0.0, grid: Sequence[float] | None = None
 ) -> float:
-    """An upper bound on the delta at which the gate is (epsilon, delta)-DP, whatever the votes.
+    """Return an upper bound on the delta at which the gate is (epsilon, delta)-DP, whatever the votes.
 
     The gate: release all outputs with the probability of the votes' score; else refuse, and release outputs of a
     `prefix_mu`-Gaussian-DP mechanism in their place (0: nothing). Scores beyond the table never pass. grid: of levels
@@ -91,7 +91,7 @@ def gate_delta(
 
 
 def _by_point(step: float) -> Callable[[FloatArray, FloatArray, FloatArray], FloatArray]:
-    """delta of the released part by level: its limit from the level's point on, and 1 before."""
+    """Return delta of the released part by level: its limit from the level's point on, and 1 before."""
 
     def released(delta: FloatArray, epsilon: FloatArray, point: FloatArray) -> FloatArray:
         return np.where(np.isposinf(epsilon), 0.0, np.where(epsilon - _ROUNDING >= point * step, delta, 1.0))
@@ -100,7 +100,7 @@ def _by_point(step: float) -> Callable[[FloatArray, FloatArray, FloatArray], Flo
 
 
 def _by_order(cost: FloatArray, epsilon: FloatArray, order: FloatArray) -> FloatArray:
-    """delta of the released part by level."""
+    """Return delta of the released part by level."""
     result = np.ones(len(cost))
     for a in np.unique(order):
         here = np.flatnonzero((order == a) & (epsilon > -50) & (epsilon < np.inf))
@@ -111,7 +111,7 @@ def _by_order(cost: FloatArray, epsilon: FloatArray, order: FloatArray) -> Float
 def gate_epsilon(
     levels: Sequence[Level], *, delta: float, prefix_mu: float = 0.0, grid: Sequence[float] | None = None
 ) -> float:
-    """The smallest epsilon, at least `LEAST`, that `gate_delta` certifies at `delta`, rounded upward.
+    """Return the smallest epsilon, at least `LEAST`, that `gate_delta` certifies at `delta`, rounded upward.
 
     inf if none up to 1000 does.
     """
@@ -127,7 +127,7 @@ def gate_epsilon(
 
 
 def _gaussian_delta(mu: float, epsilon: FloatArray) -> FloatArray:
-    """delta of a mu-Gaussian-DP mechanism at any real epsilon."""
+    """Return delta of a mu-Gaussian-DP mechanism at any real epsilon."""
     if mu == 0:
         return -np.expm1(np.minimum(epsilon, 0.0))
     high = mu / 2 - epsilon / mu

@@ -22,7 +22,7 @@ _LARGEST = 2048.0
 def envelope(
     votes: Votes, mechanism: Mechanism, *, orders: ArrayLike, distances: ArrayLike | None = None
 ) -> FloatArray:
-    """U(D, d): the most the queries could cost together at any dataset within d teachers; shape (K, distances).
+    """Return U(D, d): the most the queries could cost together at any dataset within d teachers; shape (K, distances).
 
     votes: private; the result is private too. orders: Rényi orders, shape (K,). distances: numbers of teachers,
     default 0..N, shape (distances,).
@@ -50,7 +50,7 @@ class Envelope:
 
     @classmethod
     def of(cls, votes: Votes, mechanism: Mechanism, *, orders: ArrayLike) -> Self:
-        """From the arguments of `envelope`, without the distances."""
+        """Return the envelope from the arguments of `envelope`, without the distances."""
         a = require_orders(orders)
         two = votes.classes == 2 and not votes.abstentions
         law = None if two else require_answer_law(mechanism, teachers=votes.teachers, classes=votes.classes)
@@ -62,7 +62,7 @@ class Envelope:
         return cls(rows=rows, back=back.ravel(), tables=tables)
 
     def summed(self, steps: IntArray, report: Report | None = None) -> FloatArray:
-        """U(D, d), shape (K, distances).
+        """Return U(D, d), shape (K, distances).
 
         Sums are of whole numbers: they nest to the last bit, and do not depend on the order of queries.
         """
@@ -77,7 +77,7 @@ class Envelope:
         return np.where(endless, np.inf, total * unit)
 
     def by_query(self, steps: IntArray, report: Report | None = None) -> FloatArray:
-        """U(n, d), shape (K, queries, distances)."""
+        """Return U(n, d), shape (K, queries, distances)."""
         result = np.empty((len(self.tables.orders), len(self.back), len(steps)))
         for start, costs in self.tables.in_blocks(self.rows, steps, report):
             here = np.flatnonzero((self.back >= start) & (self.back < start + len(costs)))

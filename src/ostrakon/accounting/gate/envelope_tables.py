@@ -48,7 +48,7 @@ class LikelyOutcomeTable:
 
 
 def likely_outcome_table(law: AnswerLaw, order: float) -> LikelyOutcomeTable:
-    """The table of one mechanism at one order."""
+    """Return the table of one mechanism at one order."""
     fine = _log_q()
     orders = np.array([order])
     if law.form.noise != "gaussian":
@@ -85,7 +85,7 @@ class EnvelopeTables:
 
     @classmethod
     def of(cls, law: AnswerLaw, orders: FloatArray, *, abstentions: bool) -> Self:
-        """The tables of `law` at these orders."""
+        """Return the tables of `law` at these orders."""
         log_alpha, log_beta = joint_step(law, orders)
         log_grown = np.array([likely_outcome_table(law, float(order)).log_grown for order in orders])
         moves = _moves(law, orders)
@@ -121,7 +121,7 @@ class EnvelopeTables:
         )
 
     def costs(self, rows: IntArray, steps: IntArray) -> FloatArray:
-        """U(n, d) of histograms sorted downward, shape (rows, distances, K), nats."""
+        """Return U(n, d) of histograms sorted downward, shape (rows, distances, K), nats."""
         result = np.full((len(rows), len(steps), len(self.orders)), np.inf)
         if self.bounded.any():
             logs = query_envelopes_of(
@@ -141,7 +141,7 @@ class EnvelopeTables:
     def in_blocks(
         self, rows: IntArray, steps: IntArray, report: Report | None = None
     ) -> Iterator[tuple[int, FloatArray]]:
-        """(first row, `costs`) for blocks of rows; only a few blocks are in memory at once."""
+        """Yield (first row, `costs`) for blocks of rows; only a few blocks are in memory at once."""
         size = max(1, _NUMBERS // (len(steps) * len(self.orders)))
         starts = range(0, len(rows), size)
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -169,7 +169,7 @@ class TwoClassTables:
     def in_blocks(
         self, rows: IntArray, steps: IntArray, report: Report | None = None
     ) -> Iterator[tuple[int, FloatArray]]:
-        """As `EnvelopeTables.in_blocks`; one block."""
+        """Yield all rows as one block (see `EnvelopeTables.in_blocks`)."""
         n = self.cost.shape[1] - 1
         lowest = (n + 1) // 2
         reach = np.maximum(self.cost, self.cost[:, ::-1])[:, lowest:]  # by top count, from its smallest value
@@ -188,12 +188,12 @@ class TwoClassTables:
 
 
 def _orders_last(table: FloatArray) -> FloatArray:
-    """(orders, variants.., top counts) transposed to (top counts, variants.., orders)."""
+    """Return (orders, variants.., top counts) transposed to (top counts, variants.., orders)."""
     return np.ascontiguousarray(np.moveaxis(np.moveaxis(table, -1, 0), 1, -1))
 
 
 def _log_q() -> FloatArray:
-    """The logarithms of the points of every table of labels."""
+    """Return the logarithms of the points of every table of labels."""
     fine = (np.arange(round(-LOWEST / STEP) + 1) * STEP + LOWEST).astype(np.float64)
     fine[-1] = 0.0
     return fine
@@ -202,21 +202,22 @@ def _log_q() -> FloatArray:
 def _label_tables(
     log_grown: FloatArray, moves: MoveCosts, kept: NDArray[np.bool_]
 ) -> tuple[FloatArray, NDArray[np.float32], IntArray, NDArray[np.float32], IntArray]:
-    """The moments of labels, by probability to lose, for the loops."""
+    """Return the moments of labels, by probability to lose, for the loops."""
     coarse = np.minimum(np.searchsorted(LOG_Q, _log_q() - 1e-12), len(LOG_Q) - 1)
     pair, third = (x if kept.all() else np.ascontiguousarray(x[..., kept]) for x in (moves.pair, moves.third))
     return _orders_last(np.exp(log_grown)), pair, moves.row, third, coarse
 
 
 def _moves(law: AnswerLaw, orders: FloatArray) -> MoveCosts:
-    """The move lemma for this noise; without effect where it is not Gaussian."""
+    """Return the move lemma for this noise; without effect where it is not Gaussian."""
     if law.form.noise == "gaussian":
         return move_costs(law.form.scale, orders, teachers=law.teachers)
     return MoveCosts.nothing(len(orders), teachers=law.teachers)
 
 
 def _worst_labels(law: AnswerLaw, orders: FloatArray, moves: MoveCosts) -> FloatArray:
-    """(a - 1) times the largest cost of a label by top count M, (K, 3, teachers + 1): the kinds of `MoveCosts.at`.
+    """Return (a - 1) times the largest cost of a label by top count M, (K, 3, teachers + 1): the kinds of
+    `MoveCosts.at`.
 
     A class with M votes is ahead of any other by at least 2 M - teachers, and loses with at most `worst_q`.
     """
@@ -227,8 +228,8 @@ def _worst_labels(law: AnswerLaw, orders: FloatArray, moves: MoveCosts) -> Float
 
 
 def _noise_tables(law: AnswerLaw) -> tuple[float, float, IntArray, FloatArray, IntArray, FloatArray]:
-    """(unit of shares, quadrature error, shares by gap, quadrature weights, -ln Phi(z + t / sigma) by gap t and node z,
-    probabilities to lose as sums of shares).
+    """Return (unit of shares, quadrature error, shares by gap, quadrature weights, -ln Phi(z + t / sigma) by gap t and
+    node z, probabilities to lose as sums of shares).
     """
     unit = 2.0 ** (law.classes.bit_length() - 61)
     shares, error = _convex(law.behind() / unit), quadrature_error(law.classes)
@@ -247,7 +248,7 @@ def _noise_tables(law: AnswerLaw) -> tuple[float, float, IntArray, FloatArray, I
 
 
 def _convex(values: FloatArray) -> IntArray:
-    """Whole numbers at least as large as the values, by gap, that fall ever more slowly (mathematics.md D3)."""
+    """Return whole numbers at least as large as the values, by gap, that fall ever more slowly (mathematics.md D3)."""
     result = np.ceil(values * (1 + 1e-13)).astype(np.int64)
     for gap in range(len(result) - 2, -1, -1):
         steps = result[gap + 1] - result[gap + 2] if gap + 2 < len(result) else 0

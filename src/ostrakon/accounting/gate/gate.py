@@ -175,7 +175,7 @@ class Gate:
         cls, search: GateSearch, votes: PublicVotes, mechanism: Mechanism, delta: float, probability: float,
         price: float, epsilon: float, *, adaptive: bool,
     ) -> Self:  # fmt: skip
-        """The longest run of the first queries within `epsilon`, with its prefix."""
+        """Return the longest run of the first queries within `epsilon`, with its prefix."""
 
         def first(allowed: float) -> int:
             def fits(queries: int) -> bool:
@@ -211,7 +211,7 @@ class Gate:
         cls, search: GateSearch, votes: PublicVotes, mechanism: Mechanism, delta: float, probability: float,
         price: float, *, adaptive: bool,
     ) -> Self:  # fmt: skip
-        """The gate of all these queries with the smaller epsilon: by Rényi costs, or by profiles."""
+        """Return the gate of all these queries with the smaller epsilon: by Rényi costs, or by profiles."""
         gate = cls._fitted(search, votes, mechanism, delta, probability)
         if adaptive:
             epsilon, in_hand = gate.certificate().epsilon, search.in_hand
@@ -240,7 +240,7 @@ class Gate:
         )
 
     def _with_prefix(self, search: GateSearch | ProfileSearch, probability: float, price: float) -> Self:
-        """The same gate with the number of answers after a refusal that raises its epsilon by this share."""
+        """Return the same gate with the number of answers after a refusal that raises its epsilon by this share."""
         if price == 0 or self.mechanism.gaussian_dp() is None:
             return self
         allowed = self.certificate().epsilon * (1 + price)
@@ -258,26 +258,26 @@ class Gate:
         return (planned(answers) if answers else None) or self
 
     def certificate(self) -> Gated:
-        """The unconditional guarantee of `release`, rounded upward."""
+        """Return the unconditional guarantee of `release`, rounded upward."""
         epsilon = gate_epsilon(self.levels, delta=self.delta, prefix_mu=self.prefix_mu, grid=self.grid)
         return Gated(epsilon=epsilon, delta=self.delta, levels=tuple(self.levels), grid=self.grid)
 
     def delta_at(self, epsilon: float) -> float:
-        """An upper bound on the delta at which `release` is (epsilon, delta)-DP."""
+        """Return an upper bound on the delta at which `release` is (epsilon, delta)-DP."""
         return gate_delta(self.levels, epsilon=epsilon, prefix_mu=self.prefix_mu, grid=self.grid)
 
     def score(self, votes: Votes) -> int:
-        """phi of these votes: a whole number of teachers. Private if the votes are."""
+        """Return phi of these votes: a whole number of teachers. Private if the votes are."""
         self.require_shape(votes)
         return level(votes, self.mechanism, self.levels, self.grid)
 
     def pass_probability(self, votes: Votes) -> float:
-        """The probability that `decide` releases these votes. Private if the votes are."""
+        """Return the probability that `decide` releases these votes. Private if the votes are."""
         score = self.score(votes)
         return self.levels[score][0] if score < len(self.levels) else 0.0
 
     def decide(self, votes: Votes, rng: np.random.Generator) -> bool:
-        """Whether the outputs may be released: one draw from `rng`. Call it once per batch.
+        """Return whether the outputs may be released: one draw from `rng`. Call it once per batch.
 
         The certificate covers the decision, which may be published; a second decision would cost again.
         """
@@ -285,7 +285,7 @@ class Gate:
         return drawn < self.pass_probability(votes)
 
     def release(self, votes: Votes, rng: np.random.Generator) -> tuple[bool, IntArray]:
-        """(whether the gate passed, one answer per query; -1 for none). The certificate covers both.
+        """Return (whether the gate passed, one answer per query; -1 for none). The certificate covers both.
 
         Passed: the mechanism's answers. Refused: those of the first `prefix` queries only.
         """
@@ -298,7 +298,9 @@ class Gate:
         return passed, answers
 
     def as_dict(self) -> dict[str, Any]:
-        """The table and the prefix as plain values: with the mechanism and the shape of the votes, `Gate(**values)`."""
+        """Return the table and the prefix as plain values: with the mechanism and the shape of the votes,
+        `Gate(**values)`.
+        """
         grid = {} if self.grid is None else {"grid": list(self.grid)}
         return {"levels": [list(level) for level in self.levels], **grid, "prefix": self.prefix}
 
@@ -313,7 +315,7 @@ class Gate:
 
 
 def compose(*batches: Gated) -> tuple[float, float]:
-    """(epsilon, delta) of several gated batches together; queries of later ones may depend on earlier answers.
+    """Return (epsilon, delta) of several gated batches together; queries of later ones may depend on earlier answers.
 
     Rounded upward.
 

@@ -27,14 +27,14 @@ _SECONDS = 1e-7
 
 
 def has_profiles(mechanism: Mechanism, *, teachers: int, classes: int, abstentions: bool) -> bool:
-    """Whether `ProfileEnvelope` covers such votes: two classes, no abstentions, one law for every query."""
+    """Return whether `ProfileEnvelope` covers such votes: two classes, no abstentions, one law for every query."""
     if classes != 2 or abstentions or isinstance(mechanism, StatefulMechanism) or mechanism.fixed_queries is not None:
         return False
     return answer_law(mechanism, teachers=teachers, classes=classes) is not None
 
 
 def grid_around(epsilon: float, *, queries: int, delta: float) -> Grid:
-    """The grid for profiles near `epsilon` and `delta`, from public numbers."""
+    """Return the grid for profiles near `epsilon` and `delta`, from public numbers."""
     deviation = epsilon / math.sqrt(2 * max(math.log(1 / delta), 0.5))
     length = 1.1 * epsilon + 0.5 * deviation
     step = min(deviation * math.sqrt(_SHARE / queries), length / _FEWEST_POINTS)
@@ -64,7 +64,7 @@ class ProfileEnvelope:
 
     @classmethod
     def of(cls, votes: Votes, mechanism: Mechanism, grid: Grid) -> Self:
-        """The envelope of these votes; `has_profiles` must hold."""
+        """Return the envelope of these votes; `has_profiles` must hold."""
         n = votes.teachers
         law = np.exp(two_class_law(mechanism, n))
         # Of every top count M: a vote lost, then a vote gained. Both classes give the same pairs.
@@ -74,7 +74,7 @@ class ProfileEnvelope:
         return cls(grid, n, votes.top, stencils.parts(), {})
 
     def at(self, distance: int) -> FloatArray:
-        """delta at the points of the grid, shape (count + 1,)."""
+        """Return delta at the points of the grid, shape (count + 1,)."""
         d = min(distance, self.teachers)
         if d not in self.known:
             lowest = (self.teachers + 1) // 2
@@ -86,12 +86,12 @@ class ProfileEnvelope:
         return self.known[d]
 
     def work(self, distance: int) -> float:
-        """Products of a profile at this distance."""
+        """Return the number of products of a profile at this distance."""
         pairs = np.minimum(self.top + distance, self.teachers) - np.maximum(self.top - distance, self.teachers // 2)
         return 24.0 * self.grid.count * float(pairs.sum() + len(pairs))
 
     def exceeds(self, distance: int, point: int, delta: float) -> bool:
-        """Whether U(D, d) at a point is above delta; profiles of other distances are asked first."""
+        """Return whether U(D, d) at a point is above delta; profiles of other distances are asked first."""
         beyond = [d for d in self.known if d >= distance]
         if beyond and self.known[min(beyond)][point] <= delta:
             return False
@@ -106,7 +106,7 @@ def _composed(
     first: IntArray, last: IntArray, h: float, count: int, near: IntArray, far: IntArray, near_weight: FloatArray,
     far_weight: FloatArray, constant: FloatArray, reach: int,
 ) -> FloatArray:  # fmt: skip
-    """The larger of V and W at every point of the grid; the rows first .. last - 1 are a query's pairs."""
+    """Return the larger of V and W at every point of the grid; the rows first .. last - 1 are a query's pairs."""
     middle, pairs = count + reach, (len(constant) - 1) // 2
     wide, sum_, left = np.empty(2 * middle + 1), np.empty(_BLOCK), left_of(h, middle + 1)
     forward, backward = np.zeros(count + 1), np.zeros(count + 1)

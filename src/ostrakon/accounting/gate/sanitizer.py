@@ -74,7 +74,7 @@ class Sanitizer:
         search: GateSearch | None = None,
         report: Report | None = None,
     ) -> Self:
-        """The order, kappa and s with the smallest mean plus two standard deviations at votes like these.
+        """Return the order, kappa and s with the smallest mean plus two standard deviations at votes like these.
 
         search: of the same votes and mechanism, to reuse. report: called with (done, total) distinct histograms.
         """
@@ -100,7 +100,7 @@ class Sanitizer:
         return cls(mechanism=mechanism, order=chosen[0], kappa=chosen[1], s=chosen[2], delta=delta)
 
     def publish(self, votes: Votes, rng: np.random.Generator) -> Sanitized:
-        """One noisy, publishable estimate. Draw it once: a second draw costs another a / (2 s^2).
+        """Return one noisy, publishable estimate. Draw it once: a second draw costs another a / (2 s^2).
 
         mean: the estimate. sd: the standard deviation of such estimates around it. upper: see `confidence`.
         """
@@ -108,7 +108,7 @@ class Sanitizer:
         return self._sanitize(score + self.s * float(require_rng(rng).normal()))
 
     def expected(self, public_votes: PublicVotes) -> Sanitized:
-        """The estimate at the median of its noise, for planning on public votes."""
+        """Return the estimate at the median of its noise, for planning on public votes."""
         return self._sanitize(consensus(public_votes, self.mechanism, order=self.order, kappa=self.kappa))
 
     def _sanitize(self, noisy: float) -> Sanitized:
@@ -125,7 +125,7 @@ class Sanitizer:
 
 
 def _moments(base: float, spread: float) -> tuple[float, float]:
-    """Mean and standard deviation of base e^{spread Z}, Z standard normal."""
+    """Return the mean and standard deviation of base e^{spread Z}, Z standard normal."""
     mean = base * math.exp(spread**2 / 2)
     return mean, mean * math.sqrt(math.expm1(spread**2))
 

@@ -17,7 +17,7 @@ from ostrakon.votes import IntArray, Votes
 
 
 def level(votes: Votes, mechanism: Mechanism, levels: Sequence[Level], grid: Points | None = None) -> int:
-    """phi(D): the smallest t >= 0 such that for all t' >= t and d >= 0 the level t' + d allows U(D, d). Private.
+    """Return phi(D): the smallest t >= 0 such that for all t' >= t and d >= 0 the level t' + d allows U(D, d). Private.
 
     A level (p, a, r) allows costs up to r at order a; with a grid, a level (p, j, g) allows profiles of at most g at
     its point j. Levels beyond the table allow everything.
@@ -64,7 +64,8 @@ def _level_by_profiles(votes: Votes, mechanism: Mechanism, table: Sequence[Level
 
 
 def consensus(votes: Votes, mechanism: Mechanism, *, order: float, kappa: float) -> float:
-    """The smallest t with `U(D, d) <= e^{kappa (t + d)}` for every distance d. Private; below 0 with much consensus.
+    """Return the smallest t with `U(D, d) <= e^{kappa (t + d)}` for every distance d. Private; below 0 with much
+    consensus.
 
     order: Rényi order above 1. kappa: per teacher, above 0.
 
@@ -89,7 +90,7 @@ _SPREAD = 32
 def largest_over_distances(
     cost: Callable[[IntArray], FloatArray], number: Callable[[FloatArray, IntArray], FloatArray], *, teachers: int
 ) -> float:
-    """The largest `number(cost(d), d)` over the distances d = 0..teachers.
+    """Return the largest `number(cost(d), d)` over the distances d = 0..teachers.
 
     cost: of distances, shape (distances,), the same shape; never decreases. number: never decreases in its cost and
     never increases in its distance. Up to 512 teachers every distance is computed.

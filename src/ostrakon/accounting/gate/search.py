@@ -42,7 +42,7 @@ Released = Callable[[int, float], tuple[float, float, float]]
 
 
 def teachers_in_hand(teachers: int) -> int:
-    """The default number of teachers that may vote otherwise than planned: 0.4 times the root of their number.
+    """Return the default number of teachers that may vote otherwise than planned: 0.4 times the root of their number.
 
     Votes of two ensembles of N teachers on the same queries differ by some root of N.
     """
@@ -62,12 +62,12 @@ class _Search(ABC):
 
     @abstractmethod
     def released(self, queries: int) -> Released:
-        """What the first `queries` queries may cost."""
+        """Return what the first `queries` queries may cost."""
 
     def best(
         self, *, queries: int, delta: float, probability: float, prefix_mu: float = 0.0
     ) -> tuple[float, list[Level]]:
-        """(epsilon, table) of the first `queries` queries; (inf, []) if no noise of this size has a bound."""
+        """Return (epsilon, table) of the first `queries` queries; (inf, []) if no noise of this size has a bound."""
         steepest = self._steepest(queries, delta=delta, probability=probability, mu=prefix_mu)
         low, high = 0.0, 0.25
         while not steepest.table(high):
@@ -83,7 +83,7 @@ class _Search(ABC):
     def within(
         self, *, queries: int, delta: float, probability: float, epsilon: float, prefix_mu: float
     ) -> list[Level]:
-        """The table for this epsilon; empty if there is none."""
+        """Return the table for this epsilon; empty if there is none."""
         return self._steepest(queries, delta=delta, probability=probability, mu=prefix_mu).table(epsilon)
 
     def _steepest(self, queries: int, *, delta: float, probability: float, mu: float) -> "_Steepest":
@@ -114,7 +114,7 @@ class GateSearch(_Search):
         cls, votes: PublicVotes, mechanism: Mechanism, *, in_hand: int | None = None, every_number: bool = True,
         report: Report | None = None,
     ) -> Self:  # fmt: skip
-        """The envelopes of these votes.
+        """Return the envelopes of these votes.
 
         in_hand: default `teachers_in_hand`. every_number: whether any number of first queries may be searched; False:
         only all, in less memory. report: called with (done, total) distinct histograms.
@@ -137,7 +137,7 @@ class GateSearch(_Search):
         """No grid: Rényi costs."""
 
     def costs(self, queries: int) -> FloatArray:
-        """The envelope of the first `queries` queries, rounded up, shape (K, distances)."""
+        """Return the envelope of the first `queries` queries, rounded up, shape (K, distances)."""
         if self.cost.shape[1] < self.queries != queries:
             raise InvalidInput(f"queries must be all {self.queries}, whose envelopes alone were kept, got {queries!r}.")
         cost = self.cost[:, min(queries, self.cost.shape[1]) - 1]
@@ -146,7 +146,7 @@ class GateSearch(_Search):
             return np.where(np.isfinite(cost), np.ceil(cost / unit * (1 + 1e-12)) * unit, np.inf)
 
     def released(self, queries: int) -> Released:
-        """Levels of the best Rényi order."""
+        """Return levels of the best Rényi order."""
         costs = self.costs(queries)
         # An order too high for the noise has no bound, or none that could be the best.
         kept = np.isfinite(costs).all(axis=1)
@@ -182,7 +182,7 @@ class ProfileSearch(_Search):
 
     @classmethod
     def of(cls, votes: PublicVotes, mechanism: Mechanism, *, epsilon: float, delta: float, in_hand: int) -> Self | None:
-        """The search around an epsilon by Rényi costs; None where profiles are not known, or take too long."""
+        """Return the search around an epsilon by Rényi costs; None where profiles are not known, or take too long."""
         n = votes.teachers
         if not has_profiles(mechanism, teachers=n, classes=votes.classes, abstentions=votes.abstentions):
             return None
@@ -200,7 +200,7 @@ class ProfileSearch(_Search):
         return self.envelope.grid.step, self.envelope.grid.count
 
     def released(self, queries: int) -> Released:
-        """Levels of the smallest point of the grid."""
+        """Return levels of the smallest point of the grid."""
 
         def released(distance: int, target: float) -> tuple[float, float, float]:
             values = self.envelope.at(int(self.steps[np.searchsorted(self.steps, distance)]))
@@ -225,7 +225,7 @@ class _Steepest:
         self.delta, self.probability, self.mu = delta, probability, mu
 
     def table(self, epsilon: float) -> list[Level]:
-        """The table at this epsilon; empty if there is none."""
+        """Return the table at this epsilon; empty if there is none."""
         passes = self._better(epsilon)
         planned = len(passes) - 1
         table: list[Level] = []
@@ -250,7 +250,7 @@ class _Steepest:
         return self.delta * (1 - 1e-6) * (0.9 if self.mu else 1.0)
 
     def _better(self, epsilon: float) -> list[float]:
-        """Probabilities of the scores up to the planned one."""
+        """Return probabilities of the scores up to the planned one."""
         refused = [1 - self.probability]
         for _ in range(min(self.hand, _BETTER)):
             low, high = -epsilon, 0.0
@@ -262,7 +262,7 @@ class _Steepest:
         return [_rounded(1 - value) for value in refused]
 
     def _next(self, passes: float, epsilon: float, x: float) -> float:
-        """The least probability that may follow."""
+        """Return the least probability that may follow."""
         refused = 1 - passes
         grows = epsilon * (1 - 1e-9)
         if self.mu:
@@ -276,7 +276,7 @@ class _Steepest:
         return _rounded(max(1 - most, fewest, self.delta * 1e-3))
 
     def _refused_allowed(self, refused: float, grows: float, epsilon: float) -> bool:
-        """Whether refusals may grow by e^grows: what the prefix then adds to delta."""
+        """Return whether refusals may grow by e^grows: what the prefix then adds to delta."""
         if not self.mu:
             return grows <= epsilon
         x, mu = epsilon - grows, self.mu
@@ -285,7 +285,7 @@ class _Steepest:
 
 
 def _rounded(probability: float) -> float:
-    """The probability with few digits: upward, and nearer to 1 where it is near 1."""
+    """Return the probability with few digits: upward, and nearer to 1 where it is near 1."""
     if probability > 0.9:
         unit = 10.0 ** (math.floor(math.log10(max(1 - probability, 1e-12))) - _DIGITS + 1)
         return 1 - round(math.floor((1 - probability) / unit) * unit, 17)

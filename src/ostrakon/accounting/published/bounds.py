@@ -31,7 +31,7 @@ from ostrakon.votes import Votes
 
 
 def published_curve(votes: Votes, mechanism: Mechanism, orders: ArrayLike) -> Curve | None:
-    """What the papers charge a run: the sum of their data-dependent bounds over queries; None if they have none.
+    """Return what the papers charge a run: the sum of their data-dependent bounds over queries; None if they have none.
 
     Parameters
     ----------
@@ -74,7 +74,24 @@ def published_curve(votes: Votes, mechanism: Mechanism, orders: ArrayLike) -> Cu
 
 @singledispatch
 def published_costs(mechanism: Mechanism, votes: Votes, orders: FloatArray) -> FloatArray | None:
-    """The papers' cost of every query, shape (queries, orders); None for mechanisms without a published bound."""
+    """Return the papers' cost of every query.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+    votes : Votes
+    orders : array of float, shape (K,)
+        Above 1.
+
+    Returns
+    -------
+    array of float, shape (queries, K), or None
+        Nats; None for mechanisms without a published bound.
+
+    Notes
+    -----
+    Guarantee: none, as for `published_curve`.
+    """
     return None
 
 

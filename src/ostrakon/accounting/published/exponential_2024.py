@@ -15,7 +15,8 @@ from ostrakon.validation import positive, whole
 
 
 def log_q_exponential(counts: ArrayLike, *, epsilon: float) -> FloatArray:
-    """Natural log of the probability that the exponential mechanism misses the plurality, exact, shape (queries,).
+    """Return the natural log of the probability that the exponential mechanism misses the plurality, exact, shape
+    (queries,).
 
     counts: finite reals, shape (queries, classes). epsilon: of one query.
     Source: exponential-screening-2024, eq. 13.
@@ -29,7 +30,7 @@ def log_q_exponential(counts: ArrayLike, *, epsilon: float) -> FloatArray:
 
 
 def rdp_exponential(counts: ArrayLike, *, epsilon: float, orders: ArrayLike) -> FloatArray:
-    """The paper's cost of every answer, shape (queries, orders): Theorem 3 of 2017 at the q of eq. 13.
+    """Return the paper's cost of every answer, shape (queries, orders): Theorem 3 of 2017 at the q of eq. 13.
 
     Its data-independent part is eq. 15, order * epsilon^2 / 2: four times what bounded range allows.
     Guarantee: none, because it depends on the votes; it bounds the divergence from these votes to any neighbour's.
@@ -39,7 +40,7 @@ def rdp_exponential(counts: ArrayLike, *, epsilon: float, orders: ArrayLike) -> 
 
 
 def q_sensitivity(counts: ArrayLike, log_q: Callable[[FloatArray], FloatArray]) -> FloatArray:
-    """How far q moves with one vote, as the paper defines its local sensitivity, shape (queries,).
+    """Return how far q moves with one vote, as the paper defines its local sensitivity, shape (queries,).
 
     counts: whole numbers, shape (queries, classes). log_q: from histograms to ln q, for any order of classes. The
     larger of two moves of a vote: from the runner-up to the leader (none if the leader has all), and back. If the lead
@@ -65,7 +66,8 @@ def q_sensitivity(counts: ArrayLike, log_q: Callable[[FloatArray], FloatArray]) 
 
 
 def delta_of_local_noise(teachers: int, log_q: Callable[[FloatArray], FloatArray], *, epsilon: float) -> float:
-    """The least delta with which section 4.6 could keep its `epsilon`. It is far from 0, so the section is not private.
+    """Return the least delta with which section 4.6 could keep its `epsilon`. It is far from 0, so the section is not
+    private.
 
     The largest over all neighbouring histograms of two classes, of `q + Lap(q_sensitivity / epsilon)`.
     teachers: number of votes. log_q: as in `q_sensitivity`.
@@ -85,7 +87,7 @@ def delta_of_local_noise(teachers: int, log_q: Callable[[FloatArray], FloatArray
 
 
 def _excess(p: tuple[float, float], r: tuple[float, float], epsilon: float) -> float:
-    """The integral of max(p - e^epsilon r, 0), p and r Laplace densities (centre, scale): exact."""
+    """Return the integral of max(p - e^epsilon r, 0), p and r Laplace densities (centre, scale): exact."""
     (a, b), (c, d) = p, r
 
     def loss(x: float) -> float:

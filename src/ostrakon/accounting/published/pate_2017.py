@@ -12,7 +12,7 @@ from ostrakon.validation import positive
 
 
 def log_q_laplace(counts: ArrayLike, *, scale: float) -> FloatArray:
-    """Natural log of a bound on P[argmax_j (n_j + Lap(scale)) is not the plurality], shape (queries,).
+    """Return the natural log of a bound on P[argmax_j (n_j + Lap(scale)) is not the plurality], shape (queries,).
 
     counts: finite reals, shape (queries, classes). scale: of the Laplace noise, in votes (1/gamma).
     `sum_j (2 + x_j) / (4 e^{x_j})`, x_j = (n_1 - n_j) / scale, over all classes but the plurality, and never more
@@ -33,7 +33,7 @@ def log_q_laplace(counts: ArrayLike, *, scale: float) -> FloatArray:
 
 
 def rdp_pure_eps(log_q: ArrayLike, *, epsilon: float, orders: ArrayLike) -> FloatArray:
-    """Theorem 3 of 2017 as the published code computes it, shape (queries, orders).
+    """Return the cost by Theorem 3 of 2017 as the published code computes it, shape (queries, orders).
 
     log_q: ln of a bound on the probability that the plurality is not the answer, shape (queries,).
     epsilon: the pure-DP epsilon of one query (LNMax: 2 gamma).
@@ -52,7 +52,7 @@ def rdp_pure_eps(log_q: ArrayLike, *, epsilon: float, orders: ArrayLike) -> Floa
 
 
 def _log_sum_up(first: FloatArray, second: FloatArray, rest: FloatArray, digits: FloatArray) -> FloatArray:
-    """ln(e^(first + second) + e^rest), rounded upward.
+    """Return ln(e^(first + second) + e^rest), rounded upward.
 
     first, second: opposite in sign, proportional to q where it is small. digits: |ln q|, the units of the last place
     by which a q given by its logarithm is uncertain.

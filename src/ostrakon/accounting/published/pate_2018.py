@@ -22,7 +22,7 @@ ROOT_2 = math.sqrt(2)
 
 
 def log_q_gaussian(counts: ArrayLike, *, sigma: float) -> FloatArray:
-    """Natural log of a bound on P[argmax_j (n_j + N(0, sigma^2)) is not the plurality], shape (queries,).
+    """Return the natural log of a bound on P[argmax_j (n_j + N(0, sigma^2)) is not the plurality], shape (queries,).
 
     counts: finite reals, shape (queries, classes). sigma: noise standard deviation, in votes.
     `sum_j Phi((n_j - n_1) / (sqrt(2) sigma))` over all classes but the plurality, and never more than
@@ -38,7 +38,8 @@ def log_q_gaussian(counts: ArrayLike, *, sigma: float) -> FloatArray:
 
 
 def rdp_gaussian(log_q: ArrayLike, *, sigma: float, orders: ArrayLike) -> FloatArray:
-    """Theorem 6 for GNMax at every query and order, or order / sigma^2 where that is smaller; (queries, orders).
+    """Return the cost by Theorem 6 for GNMax at every query and order, or order / sigma^2 where that is smaller;
+    (queries, orders).
 
     log_q: `log_q_gaussian`'s values, shape (queries,), finite and at most 0. sigma: the same sigma.
     mu_1, mu_2 as Proposition 10 chooses them. Where a condition of the theorem fails, the data-independent
@@ -57,7 +58,7 @@ def rdp_gaussian(log_q: ArrayLike, *, sigma: float, orders: ArrayLike) -> FloatA
 
 
 def log_pr_answered(counts: ArrayLike, *, threshold: float, sigma1: float) -> FloatArray:
-    """ln P[max_j n_j + N(0, sigma1^2) >= threshold], shape (queries,): the chance that a query is answered.
+    """Return ln P[max_j n_j + N(0, sigma1^2) >= threshold], shape (queries,): the chance that a query is answered.
 
     Source: pate-2018, Algorithm 1.
     """
@@ -66,7 +67,8 @@ def log_pr_answered(counts: ArrayLike, *, threshold: float, sigma1: float) -> Fl
 
 
 def rdp_threshold(counts: ArrayLike, *, threshold: float, sigma1: float, orders: ArrayLike) -> FloatArray:
-    """Theorem 6 for the threshold check `max_j n_j + N(0, sigma1^2) >= threshold`; shape (queries, orders).
+    """Return the cost by Theorem 6 for the threshold check `max_j n_j + N(0, sigma1^2) >= threshold`; shape (queries,
+    orders).
 
     The check has two outcomes and sensitivity 1, half the squared sensitivity of GNMax: the same bound holds with
     sqrt(2) sigma1 for sigma and the rarer outcome's probability for q.
@@ -78,7 +80,7 @@ def rdp_threshold(counts: ArrayLike, *, threshold: float, sigma1: float, orders:
 
 
 def log_q0(*, sigma: float, order: float) -> float:
-    """ln q0: Theorem 6 beats order / sigma^2 below q0 and nowhere above it.
+    """Return ln q0: Theorem 6 beats order / sigma^2 below q0 and nowhere above it.
 
     -inf where it never does. Found by bisection to the last bit; that the region is one interval is condition C5,
     which `ostrakon.papers.smooth_sensitivity.check_conditions` checks. Source: pate-2018, Appendix A,
@@ -95,7 +97,7 @@ def log_q0(*, sigma: float, order: float) -> float:
 
 @compiled
 def theorem_6(log_q: float, sigma: float, order: float) -> float:
-    """Theorem 6 of one query, inf where one of its conditions fails (compiled, unchecked)."""
+    """Return the cost of one query by Theorem 6, inf where one of its conditions fails (compiled, unchecked)."""
     mu_1, log_not_q, log_a, log_b = _without_order(log_q, sigma)
     if not mu_1 >= order:
         return math.inf
@@ -105,7 +107,7 @@ def theorem_6(log_q: float, sigma: float, order: float) -> float:
 
 @compiled
 def _without_order(log_q: float, sigma: float) -> tuple[float, float, float, float]:
-    """(mu_1, ln(1 - q), ln A, ln B): Theorem 6 holds for orders up to mu_1, for none where that is 0."""
+    """Return (mu_1, ln(1 - q), ln A, ln B): Theorem 6 holds for orders up to mu_1, for none where that is 0."""
     if not log_q < 0:
         return 0.0, 0.0, 0.0, 0.0
     mu_2 = sigma * math.sqrt(-log_q)
@@ -124,7 +126,7 @@ def _without_order(log_q: float, sigma: float) -> tuple[float, float, float, flo
 
 @compiled
 def beta(log_q: float, sigma: float, order: float) -> float:
-    """min(Theorem 6, order / sigma^2): the paper's beta_sigma(q) (compiled, unchecked)."""
+    """Return min(Theorem 6, order / sigma^2): the paper's beta_sigma(q) (compiled, unchecked)."""
     return min(theorem_6(log_q, sigma, order), order / sigma**2)
 
 
@@ -177,7 +179,7 @@ def _rdp(log_q: FloatArray, sigma: float, orders: FloatArray) -> FloatArray:
 
 
 def require_histograms(counts: ArrayLike) -> FloatArray:
-    """`counts` as floats, refused unless finite reals of shape (queries, at least 2 classes)."""
+    """Return `counts` as floats, refused unless finite reals of shape (queries, at least 2 classes)."""
     array = _reals("counts", counts)
     if array.ndim != 2 or array.shape[1] < 2:
         raise InvalidInput(
@@ -189,12 +191,12 @@ def require_histograms(counts: ArrayLike) -> FloatArray:
 
 
 def require_order(order: float) -> float:
-    """`order` as a float, refused unless a finite number above 1."""
+    """Return `order` as a float, refused unless a finite number above 1."""
     return float(require_orders([finite("order", order)])[0])
 
 
 def require_log_q(log_q: ArrayLike) -> FloatArray:
-    """`log_q` as floats of shape (queries,), refused unless finite and at most 0."""
+    """Return `log_q` as floats of shape (queries,), refused unless finite and at most 0."""
     array = _reals("log_q", log_q)
     if array.ndim != 1:
         raise InvalidInput(f"log_q must have the shape (queries,), got {array.shape}.")

@@ -149,7 +149,9 @@ class Immutable(Mechanism):
         return count * rate**2 + 2 * math.sqrt(count * math.log(1 / delta)) * rate
 
     def two_class_epsilon(self) -> float:
-        """The exact pure epsilon of one query with two classes: ln P(0 | tie) / P(0 | one vote moved to class 1)."""
+        """Return the exact pure epsilon of one query with two classes: ln P(0 | tie) / P(0 | one vote moved to class
+        1).
+        """
         return self._log_stays(self.constant) - self._log_falls(self.constant + 2)
 
     def _log_falls(self, lead: float) -> float:

@@ -103,16 +103,16 @@ class NoisyMedian(Mechanism):
         return GNMax(sigma2=math.sqrt(_comparisons(classes)) * self.sigma2)
 
     def _deviation(self, classes: int) -> float:
-        """Of the noise on the difference of both counts."""
+        """Return the standard deviation of the noise on the difference of both counts."""
         return math.sqrt(2 * _comparisons(classes)) * self.sigma2
 
 
 def _comparisons(classes: int) -> int:
-    """ceil(log2(classes))."""
+    """Return ceil(log2(classes))."""
     return (classes - 1).bit_length()
 
 
 def _leads(votes: Votes) -> IntArray:
-    """Votes at or below each class, less those above it; shape (queries, classes)."""
+    """Return votes at or below each class, less those above it; shape (queries, classes)."""
     below = votes.counts.cumsum(axis=1)
     return 2 * below - below[:, -1:]

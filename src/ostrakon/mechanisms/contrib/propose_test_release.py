@@ -82,7 +82,7 @@ class ProposeTestRelease(Mechanism):
 
     @classmethod
     def for_delta(cls, *, epsilon_per_query: float, delta_per_query: float) -> Self:
-        """The Laplace form with an (epsilon_per_query, delta_per_query)-DP query; delta_per_query below 1/2."""
+        """Return the Laplace form with an (epsilon_per_query, delta_per_query)-DP query; delta_per_query below 1/2."""
         epsilon, delta = positive("epsilon_per_query", epsilon_per_query), fraction("delta_per_query", delta_per_query)
         if not delta < 0.5:
             raise InvalidInput(f"delta_per_query must be below 1/2, got {delta_per_query!r}.")
@@ -107,7 +107,7 @@ class ProposeTestRelease(Mechanism):
         return result
 
     def log_check(self, margin: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(log probability to answer, to refuse) where the distance is the threshold plus `margin`, same shape."""
+        """Return (log probability to answer, to refuse) if the distance is the threshold plus `margin`, same shape."""
         if self.epsilon_per_query is not None:
             return laplace_log_above(margin, 1 / self.epsilon_per_query)
         assert self.sigma1 is not None

@@ -120,7 +120,9 @@ class SparseVector(StatefulMechanism):
         return np.full(np.shape(orders), np.inf)
 
     def failure(self, *, queries: int) -> float:
-        """delta_w: an upper bound on the delta that a run of `queries` queries spends on answers to unstable ones."""
+        """Return delta_w: an upper bound on the delta that a run of `queries` queries spends on answers to unstable
+        ones.
+        """
         k = whole("queries", queries)
         if k == 0:
             return 0.0
@@ -143,7 +145,9 @@ class SparseVector(StatefulMechanism):
 
 
 def _laplace_rule(*, scale: float, kinks: FloatArray, smooth: float) -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights of the mean over Lap(scale) of functions analytic between `kinks` at the length `smooth`."""
+    """Return nodes and weights of the mean over Lap(scale) of functions analytic between `kinks` at the length
+    `smooth`.
+    """
     end = 40 * scale
     inner = kinks[(kinks > -end) & (kinks < end)]
     edges = np.unique(np.concatenate([[-end, 0.0, end], inner]))

@@ -39,7 +39,7 @@ _NEGLIGIBLE = 45.0
 
 @functools.cache
 def gauss_legendre_table() -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights on [-1, 1] of the rules with 0 to 64 nodes, row n the n-node rule; shape (65, 64)."""
+    """Return nodes and weights on [-1, 1] of the rules with 0 to 64 nodes, row n the n-node rule; shape (65, 64)."""
     x, w = np.zeros((_MOST + 1, _MOST)), np.zeros((_MOST + 1, _MOST))
     for n in range(1, _MOST + 1):
         x[n, :n], w[n, :n] = _gauss_legendre(n)
@@ -47,7 +47,7 @@ def gauss_legendre_table() -> tuple[FloatArray, FloatArray]:
 
 
 def _gauss_legendre(n: int) -> tuple[FloatArray, FloatArray]:
-    """NumPy's rule, polished by Newton's method in extended precision: its small weights are good to 1e-12 only."""
+    """Return NumPy's rule, polished by Newton's method in extended precision: small weights have an error of 1e-12."""
     x = np.polynomial.legendre.leggauss(n)[0].astype(np.longdouble)
     slope = np.ones_like(x)
     for _ in range(3):
@@ -61,7 +61,9 @@ def _gauss_legendre(n: int) -> tuple[FloatArray, FloatArray]:
 
 @functools.cache
 def tail_rules(classes: int) -> tuple[FloatArray, FloatArray]:
-    """Rules on [0, 1] with 8, 16, 32, ... nodes, enough for polynomials of degree classes + 2; shape (rules, nodes)."""
+    """Return rules on [0, 1] with 8, 16, 32, ... nodes, enough for polynomials of degree classes + 2; shape (rules,
+    nodes).
+    """
     sizes = [8]
     while 2 * sizes[-1] < classes + 3:
         sizes.append(2 * sizes[-1])
@@ -82,7 +84,7 @@ def laplace_nodes(
     tail_u: FloatArray,
     tail_w: FloatArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Nodes for counts `values` (decreasing, from 0, in noise scales; multiplicities `counts`).
+    """Return nodes for counts `values` (decreasing, from 0, in noise scales; multiplicities `counts`).
 
     shift: kinks at every value -shift and +shift are respected too (the counts after a vote moved); 0: none.
     Returns (z, log weight for outcomes at or above z, log weight for those below), z increasing.
@@ -167,7 +169,7 @@ def laplace_nodes(
 def _nodes_needed(
     values: FloatArray, counts: FloatArray, first: int, low: float, half: float, rate: float, m: float
 ) -> int:
-    """How many Gauss-Legendre nodes prove e^-38 on the leftmost piece, where the factors vary most."""
+    """Return how many Gauss-Legendre nodes prove e^-38 on the leftmost piece, where the factors vary most."""
     fewest = 1_000_000
     reach = _REACH
     for _ in range(6):
@@ -190,7 +192,7 @@ def _nodes_needed(
 
 @compiled
 def _merge(values: FloatArray, shift: float, kinks: FloatArray) -> None:
-    """All of values - shift, values, values + shift, increasing; `values` decreases."""
+    """Fill in all of values - shift, values, values + shift, increasing; `values` decreases."""
     d = len(values)
     i = j = k = d - 1
     for n in range(3 * d):

@@ -57,7 +57,7 @@ def gaussian_argmax_log_probabilities(scores: ArrayLike, sigma: float) -> FloatA
 
 
 def require_finite(scores: ArrayLike) -> FloatArray:
-    """`scores` as a float array of shape (queries, classes >= 1), refused unless finite."""
+    """Return `scores` as a float array of shape (queries, classes >= 1), refused unless finite."""
     array = np.asarray(scores, dtype=np.float64)
     if array.ndim != 2 or not array.shape[1] or not np.isfinite(array).all():
         raise InvalidInput(f"scores must be finite numbers of shape (queries, classes), got {array!r}.")
@@ -65,7 +65,7 @@ def require_finite(scores: ArrayLike) -> FloatArray:
 
 
 def by_sorted_rows(x: FloatArray, law: Compiled[..., Any], *tables: FloatArray) -> FloatArray:
-    """`law` applied to every row of `x` once sorted downwards from 0; equal rows are computed once."""
+    """Apply `law` to every row of `x`, sorted downwards from 0; equal rows are computed once."""
     if not x.size:
         return np.zeros(x.shape)
     order = np.argsort(-x, axis=1, kind="stable")
@@ -80,7 +80,7 @@ def by_sorted_rows(x: FloatArray, law: Compiled[..., Any], *tables: FloatArray) 
 
 @compiled
 def distinct(row: FloatArray, values: FloatArray, counts: FloatArray) -> int:
-    """The distinct values of a sorted row and their multiplicities; returns their number."""
+    """Fill in the distinct values of a sorted row and their multiplicities, and return their number."""
     d = 0
     for v in row:
         if d and values[d - 1] == v:
@@ -93,7 +93,7 @@ def distinct(row: FloatArray, values: FloatArray, counts: FloatArray) -> int:
 
 @compiled
 def add(total: float, lost: float, term: float) -> tuple[float, float]:
-    """A sum and its lost low-order digits (Neumaier): a thousand logarithms would lose three digits."""
+    """Return a sum and its lost low-order digits (Neumaier): a thousand logarithms would lose three digits."""
     new = total + term
     if abs(total) >= abs(term):
         lost += (total - new) + term
@@ -104,7 +104,7 @@ def add(total: float, lost: float, term: float) -> tuple[float, float]:
 
 @compiled
 def likely_top(log_p: FloatArray, counts: FloatArray, d: int) -> None:
-    """A winner's log probability from the others', which stays accurate if it is close to 0."""
+    """Replace a winner's log probability by that from the others', which stays accurate if it is close to 0."""
     if counts[0] == 1.0 and log_p[0] > -0.5:
         others = 0.0
         for j in range(1, d):
@@ -199,7 +199,7 @@ def _sweep(values: FloatArray, counts: FloatArray, modes: FloatArray, h: float, 
 
 @compiled
 def _mode(values: FloatArray, counts: FloatArray, i: int, start: float) -> float:
-    """The maximum of phi(z - x_i) prod_{j != i} Phi(z - x_j), to 1e-3: Newton on a convex, decreasing slope."""
+    """Return the maximum of phi(z - x_i) prod_{j != i} Phi(z - x_j), to 1e-3: Newton on a convex, decreasing slope."""
     z = start
     for _ in range(200):
         slope, curvature = values[i] - z, 1.0

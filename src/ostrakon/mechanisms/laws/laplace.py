@@ -77,7 +77,7 @@ def _distinct_law(
 
 
 def laplace_log_above(margin: FloatArray, scale: float) -> tuple[FloatArray, FloatArray]:
-    """(log probability that `margin + Lap(scale) > 0`, log probability that it is not), shapes of `margin`.
+    """Return (log probability that `margin + Lap(scale) > 0`, log probability that it is not), shapes of `margin`.
 
     Exact to rounding at both ends: one side is half an exponential, the other one minus it.
     """

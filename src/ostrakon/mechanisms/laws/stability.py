@@ -6,7 +6,7 @@ from ostrakon.votes import IntArray, Votes
 
 
 def distance_to_instability(votes: Votes) -> IntArray:
-    """One less than the fewest votes whose move changes `votes.plurality`; shape (queries,), at least 0.
+    """Return one less than the fewest votes whose move changes `votes.plurality`; shape (queries,), at least 0.
 
     `d(n) = min_j k_j - 1` over the classes j that lost, with `k_j = ceil(g_j / 2)` if j is the lower class and so wins
     a tie, else `floor(g_j / 2) + 1`; g_j is the winner's lead over j.
