@@ -79,7 +79,7 @@ def argmax_costs(
 
 @compiled
 def _by_size(bound: FloatArray, n: int) -> IntArray:
-    """Return the order of the first n rows of `bound` by falling first column (Shell's sort; NumPy's compiles slowly)."""
+    """Return the order of the first n rows by falling first column (Shell's sort; NumPy's compiles slowly)."""
     order = np.arange(n)
     gap = 1
     while gap < n // 3:
