@@ -34,7 +34,18 @@ FORMAT = 1
 
 
 def require_exportable(student: Any) -> None:
-    """Refuse a student (fitted or not) that could not leave, before noise is spent on its labels."""
+    """Refuse a student that could not be released, before noise is spent on its labels.
+
+    Parameters
+    ----------
+    student : object
+        A student, fitted or not.
+
+    Raises
+    ------
+    InvalidInput
+        For a student that neither is a network nor can be written as ONNX.
+    """
     if not _is_network(student) and not onnx_models.has_writer(student):
         raise InvalidInput(
             f"The student must be one that can be released ({', '.join(onnx_models.names())}), got "
@@ -43,20 +54,38 @@ def require_exportable(student: Any) -> None:
 
 
 def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | None = None) -> dict[str, Any]:
-    """Write a fitted student to `folder`; returns what `student.json` there holds.
+    """Write a fitted student to a folder.
 
-    student: a `ReleasedStudent`, or a fitted classifier of numbers, named columns of numbers, or images. rows: what a
-    row of its input is, in words.
-    Returns: {"version", "format", "file", "loader", "needs", "how_to_load", "input", "classes" (or "quantity", with its
-    range)}, of several labels "several_labels", of a student with sets of labels "prediction_sets", with intervals
-    "prediction_intervals", of networks
-    "layers" and, where a frozen encoder stands before the student, "encoding": what it "needs" (packages, and "files")
-    and its "lines"; if rows are images, "from_pictures".
-    how_to_load, lines, from_pictures: Python that loads the student and predicts made-up rows (with the encoder from
-    raw rows on, or files of pictures), to run inside `folder`.
-    Nothing but the student is written, the same bytes for the same student; that it was made from public data and
-    released labels is the caller's claim.
-    Errors: `InvalidInput` for a student that is not fitted, or that ONNX cannot hold.
+    Parameters
+    ----------
+    student : ReleasedStudent or classifier
+        A released student, or a fitted classifier of numbers, named columns of numbers, or images.
+    folder : str or path
+        Created if it is missing.
+    rows : str, optional
+        What a row of its input is, in words.
+
+    Returns
+    -------
+    dict
+        The content of `student.json`: "version", "format", "file", "loader", "needs", "how_to_load", "input", and
+        "classes" or "quantity", with its range. Of several labels also "several_labels"; of a student with sets of
+        labels "prediction_sets", with intervals "prediction_intervals"; of networks "layers"; of images
+        "from_pictures". With a frozen encoder before the student, "encoding": what it "needs" (packages), its "files"
+        and its "lines".
+
+    Raises
+    ------
+    InvalidInput
+        For a student that is not fitted, or that ONNX cannot hold.
+
+    Notes
+    -----
+    "how_to_load", "lines" and "from_pictures" are lines of Python that load the student and predict made-up rows (with
+    the encoder from raw rows on, or files of pictures), to run inside the folder.
+
+    Guarantee: nothing but the student is written, the same bytes for the same student. That it was learned from public
+    data and released labels is the caller's claim.
     """
     form, representation, model, classes = _parts(student)
     quantity = student.quantity if isinstance(student, ReleasedQuantity) else None
@@ -127,10 +156,25 @@ def _sets_or_intervals(student: Any) -> dict[str, Any]:
 
 
 def load_student(folder: str | os.PathLike[str]) -> Any:
-    """The student that `export_student` wrote to `folder`: an object with `predict`, `predict_proba` and `classes_`.
+    """Return the student that `export_student` wrote.
 
-    Read by our own copy of the loader: nothing in the folder is run.
-    Errors: `InvalidInput` where the folder holds no student, or one that cannot be read.
+    Parameters
+    ----------
+    folder : str or path
+
+    Returns
+    -------
+    object
+        With `predict`, `predict_proba` and `classes_`.
+
+    Raises
+    ------
+    InvalidInput
+        If the folder has no student, or one that cannot be read.
+
+    Notes
+    -----
+    The student is read by ostrakon's own copy of the loader: nothing in the folder is run.
     """
     source = Path(folder)
     try:

@@ -31,9 +31,16 @@ labels of one record (or user) differ, and membership is public.
 class Parameter:
     """A public parameter of a mechanism, used in its annotation: `Annotated[float, Parameter(...)]`.
 
-    help: one sentence with the unit, shown by the command line. check: from (name, value) to the accepted value, or an
-    error. noise: 1 if more noise means a larger value, -1 if it means a smaller one, 0 if the parameter is not noise.
-    option: whether a plain number can give it, as on a command line.
+    Parameters
+    ----------
+    help : str
+        One sentence with the unit, shown by the command line.
+    check : callable
+        From (name, value) to the accepted value, or an error.
+    noise : {-1, 0, 1}
+        1 if more noise means a larger value, -1 if it means a smaller one, 0 if the parameter is not noise.
+    option : bool, default True
+        Whether a plain number can give it, as on a command line.
     """
 
     help: str
@@ -44,10 +51,23 @@ class Parameter:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DiscreteShares:
-    """Whole numbers, each released with a sum of `count` independent discrete Gaussians of parameter `scale`.
+    """Whole numbers, each released with a sum of independent discrete Gaussians.
 
-    shift: how far one unit's data move the numbers, in L2; cells: how many of them they move at most. scale and shift
-    are in steps of the numbers; all are above 0. Errors: `InvalidInput` for others.
+    Parameters
+    ----------
+    count : int
+        Number of Gaussians in a sum, at least 1.
+    scale : float
+        Their parameter, in steps of the numbers; above 0.
+    shift : float
+        How far one unit's data move the numbers, in L2, in steps; above 0.
+    cells : int
+        How many numbers one unit's data move at most, at least 1.
+
+    Raises
+    ------
+    InvalidInput
+        For numbers out of range.
     """
 
     count: int
@@ -66,9 +86,23 @@ class DiscreteShares:
 class RunCost:
     """The cost of all queries of a run together: checks that are private themselves, and failures that delta pays for.
 
-    Either `mu`: the checks together are mu-Gaussian-DP; or `epsilon`: each of `checks` is epsilon-DP; or `shares`: the
-    run is one release of whole numbers with summed noise. Without a failure, an event of probability at most `failure`
-    that is equally likely on both sides, the run is a function of its checks; inf means unbounded.
+    Parameters
+    ----------
+    mu : float, optional
+        The checks together are mu-Gaussian-DP.
+    epsilon : float, optional
+        Each of `checks` is epsilon-DP.
+    shares : DiscreteShares, optional
+        The run is one release of whole numbers with summed noise.
+    checks : int
+        Number of checks that are epsilon-DP.
+    failure : float, default 0
+        Probability of an event that is equally likely on both sides; inf means unbounded. Without it, the run is a
+        function of its checks.
+
+    Notes
+    -----
+    At most one of `mu`, `epsilon` and `shares` is given; without any, the cost is unbounded.
     `ostrakon.accounting.run_epsilon` turns it into an epsilon.
     """
 
@@ -109,6 +143,8 @@ class NoisyArgmax:
 class Mechanism(ABC):
     """An aggregation mechanism: a frozen dataclass (keyword-only) of public parameters, each annotated by `Parameter`.
 
+    Notes
+    -----
     Everything else (exact data-dependent cost, audit, forecast, report) follows from the three abstract methods.
     Adjacency everywhere: one vote moves between two classes (or to or from "abstain") on every query.
     """
@@ -143,8 +179,19 @@ class Mechanism(ABC):
 
     @classmethod
     def defaults(cls, teachers: int, given: dict[str, Any]) -> dict[str, Any]:
-        """Return values for parameters that are not `given`, in proportion to the number of teachers (public); {}: all
-        are required.
+        """Return values for parameters that are not given, in proportion to the number of teachers.
+
+        Parameters
+        ----------
+        teachers : int
+            Their public number.
+        given : dict
+            Parameters by name.
+
+        Returns
+        -------
+        dict
+            Empty if all parameters are required.
         """
         return {}
 
@@ -191,9 +238,18 @@ class Mechanism(ABC):
 
     @abstractmethod
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
-        """Return one noisy answer per query, shape (queries,); -1 (`NO_ANSWER`) if the mechanism refuses.
+        """Return one noisy answer per query.
 
-        rng: the only source of noise (`ostrakon.noise.secure_rng()`); the same draws give the same answers.
+        Parameters
+        ----------
+        votes : Votes
+        rng : numpy.random.Generator
+            The only source of noise (`ostrakon.noise.secure_rng()`); the same draws give the same answers.
+
+        Returns
+        -------
+        array of int, shape (queries,)
+            Classes; -1 (`NO_ANSWER`) if the mechanism refuses.
         """
 
     @property
@@ -223,12 +279,31 @@ class Mechanism(ABC):
 
     @abstractmethod
     def log_probabilities(self, votes: Votes) -> FloatArray:
-        """Return ln of the outcome probabilities, shape (queries, classes + 1); the last column is "no answer"."""
+        """Return the natural logarithms of the outcome probabilities.
+
+        Parameters
+        ----------
+        votes : Votes
+
+        Returns
+        -------
+        array of float, shape (queries, classes + 1)
+            The last column is "no answer".
+        """
 
     @abstractmethod
     def worst_case(self, orders: FloatArray) -> FloatArray:
-        """Return the data-independent Rényi cost of one query at each order (> 1), same shape as `orders`; inf if
-        unbounded.
+        """Return the data-independent Rényi cost of one query.
+
+        Parameters
+        ----------
+        orders : array of float
+            Above 1.
+
+        Returns
+        -------
+        array of float, shape of orders
+            Nats; inf if unbounded.
         """
 
     def gaussian_dp(self) -> tuple[float, float] | None:
@@ -240,8 +315,16 @@ class Mechanism(ABC):
         return None
 
     def run_cost(self, *, queries: int) -> RunCost | None:
-        """Return the cost of `queries` (at least 1) queries together, if it differs from the sum of their costs; else
-        None.
+        """Return the cost of all queries together, if it differs from the sum of their costs; else None.
+
+        Parameters
+        ----------
+        queries : int
+            At least 1.
+
+        Returns
+        -------
+        RunCost or None
         """
         return None
 

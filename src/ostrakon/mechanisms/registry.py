@@ -22,8 +22,22 @@ MECHANISMS: Mapping[str, type[Mechanism]] = MappingProxyType(_registered)
 def register(kind: M) -> M:
     """Register a mechanism under its `name` for command line, calibration, audit, comparison and runs. A decorator.
 
-    kind: a frozen, keyword-only dataclass derived from `Mechanism`, its parameters annotated by `Parameter`.
-    Errors: `InvalidInput` for a class that is abstract, a name that is taken or is not of lower-case words and hyphens.
+    Parameters
+    ----------
+    kind : type
+        A frozen, keyword-only dataclass derived from `Mechanism`, its parameters annotated by `Parameter`.
+
+    Returns
+    -------
+    type
+        `kind` itself.
+
+    Raises
+    ------
+    InvalidInput
+        For a class that is abstract, a name that is taken or is not of lower-case words and hyphens.
+    TypeError
+        For a field that is not annotated by `Parameter`.
     """
     name = getattr(kind, "name", None)
     if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
@@ -40,7 +54,28 @@ def register(kind: M) -> M:
 
 
 def find(name: str) -> type[Mechanism]:
-    """Return the mechanism of that name. Errors: `InvalidInput` that lists the known names."""
+    """Return the mechanism of that name.
+
+    Parameters
+    ----------
+    name : str
+        Of a registered mechanism, or of an entry point in the group "ostrakon.mechanisms".
+
+    Returns
+    -------
+    type
+        A class derived from `Mechanism`.
+
+    Raises
+    ------
+    InvalidInput
+        For an unknown name; the message lists the known ones.
+
+    Examples
+    --------
+    >>> find("gnmax").__name__
+    'GNMax'
+    """
     if name not in _registered and (kind := from_entry_point("ostrakon.mechanisms", name)) is not None:
         register(kind)
     if name not in _registered:
@@ -61,10 +96,26 @@ def declared_parameters() -> dict[str, Parameter]:
 
 
 def build(name: str, parameters: Mapping[str, Any]) -> Mechanism:
-    """Return the mechanism of that name from its parameters; None counts as not given.
+    """Return the mechanism of that name with these parameters.
 
-    Errors: `InvalidInput` naming the parameter that is missing, unknown or out of range.
+    Parameters
+    ----------
+    name : str
+        As for `find`.
+    parameters : mapping
+        Values by name; None counts as not given.
 
+    Returns
+    -------
+    Mechanism
+
+    Raises
+    ------
+    InvalidInput
+        Naming the parameter that is missing, unknown or out of range.
+
+    Examples
+    --------
     >>> build("gnmax", {"sigma2": 40, "gamma": None})
     GNMax(sigma2=40.0)
     """
@@ -81,7 +132,33 @@ def build(name: str, parameters: Mapping[str, Any]) -> Mechanism:
 
 
 def build_with_defaults(name: str, teachers: int, parameters: Mapping[str, Any]) -> Mechanism:
-    """`build`, with missing parameters in proportion to the number of teachers (see `Mechanism.defaults`)."""
+    """Return the mechanism of that name, with missing parameters in proportion to the number of teachers.
+
+    Parameters
+    ----------
+    name, parameters
+        As for `build`.
+    teachers : int
+        At least 1.
+
+    Returns
+    -------
+    Mechanism
+
+    Raises
+    ------
+    InvalidInput
+        As `build`.
+
+    References
+    ----------
+    `Mechanism.defaults` of each mechanism.
+
+    Examples
+    --------
+    >>> build_with_defaults("gnmax", 250, {})
+    GNMax(sigma2=50.0)
+    """
     given = require_own(name, parameters)
     return build(name, {**find(name).defaults(teachers, given), **given})
 

@@ -107,7 +107,20 @@ NOT_COVERED_OF_LABELS = (
 class Round:
     """One batch of queries to the teachers: the mechanism, the numbers asked and answered.
 
-    max_answers: the cap that was fixed in advance, None without one. answered: counted on the released labels.
+    Parameters
+    ----------
+    mechanism : Mechanism
+    queries : int
+        At least 0.
+    answered : int
+        Counted on the released labels; from 0 to `queries`.
+    max_answers : int, optional
+        The cap that was fixed in advance.
+
+    Raises
+    ------
+    InvalidInput
+        For numbers outside of these ranges.
     """
 
     mechanism: Mechanism

@@ -28,20 +28,40 @@ FALLEN = 0.02
 
 @dataclass(eq=False, repr=False)
 class GraphStudent(ClassifierMixin, BaseEstimator):
-    """Labels are spread over a graph of public rows; a model learns from all of them, weighted by certainty.
+    """A model that learns from labels spread over a graph of public rows, weighted by certainty.
 
-    model: a classifier of raw rows that takes sample_weight (cloned); None: for images a convolutional network where
-        PyTorch is installed, otherwise a kernel machine on the representation.
-    representation, neighbours, strength: of the graph, as in `LabelSpreadingStudent`.
-    rounds: number of models that are trained in turn; the prediction is the mean of all but the first. The weight of a
-        row is the margin between its two likeliest classes, first on the graph, then in the previous model. Unsure
-        rows keep a small weight: without them, a whole way of writing a digit may be missing. Training stops at a model
-        that agrees clearly less with the released answers than the previous one, and this model is dropped.
+    Parameters
+    ----------
+    model : classifier, optional
+        Of raw rows; has predict_proba and takes sample_weight in fit; cloned. By default a convolutional network for
+        images where PyTorch is installed, otherwise a kernel machine on the representation.
+    representation, neighbours, strength
+        Of the graph, as in `LabelSpreadingStudent`.
+    rounds : int, default 5
+        Number of models that are trained in turn, at least 1; the prediction is the mean of all but the first.
+    random_state : int, optional
+        Seed of graph and models.
 
-    fit(X, y): X all public rows, y integers of shape (rows,), -1 for unlabelled. fit_counts takes noisy counts.
-    Fitted: `classes_`, `graph_` (the fitted `LabelSpreadingStudent`), `models_`. Deterministic under `random_state`.
-    Guarantee: a function of public rows and released labels, so it costs no privacy of its own.
-    Source: Iscen et al. 2019 (label propagation with weighted pseudo-labels), without training inside the loop.
+    Attributes
+    ----------
+    classes_ : array of int
+    graph_ : LabelSpreadingStudent
+        Fitted.
+    models_ : list of classifier
+        Fitted; empty if there is one class only.
+
+    Notes
+    -----
+    The weight of a row is the margin between its two likeliest classes, first on the graph, then in the previous model.
+    Unsure rows keep a small weight: without them, a whole way of writing a digit may be missing. Training stops at a
+    model that agrees clearly less with the released answers than the best one, and this model is dropped.
+
+    Guarantee: a function of public rows and released labels, so it costs no privacy of its own. Deterministic under
+    `random_state`.
+
+    References
+    ----------
+    Iscen et al. 2019 (label propagation with weighted pseudo-labels), without training inside the loop.
     """
 
     takes_rows = True
@@ -56,7 +76,19 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
     random_state: int | None = None
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Spread the labels that are not -1 over all rows, then train."""
+        """Spread labels over all rows, then train.
+
+        Parameters
+        ----------
+        X : array or DataFrame
+            All public rows.
+        y : array-like of int, shape (rows,)
+            Class numbers, -1 for unlabelled.
+
+        Returns
+        -------
+        GraphStudent
+        """
         labels = require_labels(y, row_count(X))
         graph = self._graph().fit(X, labels)
         positions = np.flatnonzero(labels != UNLABELLED)
@@ -64,7 +96,17 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         return self._learn(X, graph, labels, positions, votes)
 
     def fit_counts(self, X: Any, queries: ArrayLike, counts: ArrayLike, *, sigma2: float) -> Self:
-        """Spread noisy counts instead of labels, then train; see `NoisyCountStudent.fit_counts`."""
+        """Spread noisy counts instead of labels, then train.
+
+        Parameters
+        ----------
+        X, queries, counts, sigma2
+            As for `NoisyCountStudent.fit_counts`.
+
+        Returns
+        -------
+        GraphStudent
+        """
         positions, noisy = require_counts(queries, counts, row_count(X))
         graph = self._graph().fit_counts(X, positions, noisy, sigma2=sigma2)
         labels = np.full(row_count(X), UNLABELLED)
@@ -190,7 +232,14 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
 class KernelOnFeatures(ClassifierMixin, BaseEstimator):
     """A kernel machine on a fixed representation, with probabilities from its one-against-one votes.
 
-    representation: learned before (`Representation`) or a name to learn from the rows of fit. C: as in scikit-learn.
+    Parameters
+    ----------
+    representation : Representation or str, default "auto"
+        Learned before, or a name to learn from the rows of fit.
+    C : float, default 5
+        As in `sklearn.svm.SVC`.
+    random_state : int, optional
+        Seed of the representation.
     """
 
     def __init__(self, representation: Any = "auto", *, C: float = 5.0, random_state: int | None = None) -> None:

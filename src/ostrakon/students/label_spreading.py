@@ -20,18 +20,39 @@ _AT_ONCE = 512
 
 @dataclass(eq=False, repr=False)
 class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
-    """Labels are spread over the graph of nearest public rows; new rows get the mean of their neighbours.
+    """A student that spreads labels over the graph of nearest public rows; new rows get the mean of their neighbours.
 
-    representation: how rows become features: a name ("auto", "hog", "table", "pca", "raw"), a transformer, a frozen
-        network or function (see `ostrakon.features.learn_representation`), learned from the public rows of fit.
-    neighbours: of the graph. strength: share of a row's probabilities that comes from its neighbours, in (0, 1).
+    Parameters
+    ----------
+    representation : str, transformer, module or callable, default "auto"
+        How rows become features, as in `learn_representation`; learned from the public rows of fit.
+    neighbours : int, default 10
+        Of a row in the graph, at least 1.
+    strength : float, default 0.9
+        Share of a row's probabilities that comes from its neighbours, in (0, 1).
+    random_state : int, optional
+        Seed.
 
-    fit(X, y): X all public rows, y integers of shape (rows,), -1 for unlabelled. A labelled row may change its
-    class if its neighbours disagree. Fitted: `classes_`, `beliefs_` (rows, classes) of the pool,
-    `representation_`. Deterministic under `random_state`.
-    Guarantee: a function of public rows and released labels, so it costs no privacy of its own.
-    Source: Zhou et al. 2004.
+    Attributes
+    ----------
+    classes_ : array of int
+    beliefs_ : array of float, shape (rows, classes)
+        Probabilities of the public rows.
+    representation_ : Representation
 
+    Notes
+    -----
+    A labelled row may change its class if its neighbours disagree.
+
+    Guarantee: a function of public rows and released labels, so it costs no privacy of its own. Deterministic under
+    `random_state`.
+
+    References
+    ----------
+    Zhou et al. 2004.
+
+    Examples
+    --------
     >>> X = np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]])
     >>> student = LabelSpreadingStudent("raw", neighbours=2).fit(X, np.array([0, -1, -1, 1, -1, -1]))
     >>> student.predict(np.array([[0.3], [4.9]])).tolist()

@@ -32,19 +32,47 @@ def examples_for(estimator: Any) -> str:
 class NoisyCountStudent(ClassifierMixin, BaseEstimator):
     """A classifier of public cells, each weighted by the noisy votes of its representative.
 
-    estimator: takes sample_weight (cloned); None: logistic regression with a penalty of C=0.3.
-    representation: as in `ostrakon.features.learn_representation`, learned from the public rows of fit.
-    examples: "rows": every public row is an example of each class, weighted by its share of the class's count in its
-        cell; "means": the mean of every cell is, which is faster, because cells are fewer than rows.
-    rounds: number of further fits. For each, the counts of a cell are distributed over its rows by the probabilities
-        of the previous fit (`shared_out`). Needs predict_proba.
+    Parameters
+    ----------
+    estimator : classifier, optional
+        Takes sample_weight in fit; cloned. By default, logistic regression with C=0.3.
+    representation : str, transformer, module or callable, default "auto"
+        As in `learn_representation`, learned from the public rows of fit.
+    examples : {"rows", "means"}, default "rows"
+        "rows": every public row is an example of each class, weighted by its share of the class's count in its cell.
+        "means": the mean of every cell is, which is faster, because cells are fewer than rows.
+    rounds : int, default 0
+        Number of further fits, at least 0. For each, the counts of a cell are distributed over its rows by the
+        probabilities of the previous fit, which needs predict_proba.
+    random_state : int, optional
+        Seed of the representation, of the estimator and of the choice of rows.
 
-    fit_counts(X, queries, counts, sigma2=...): X all public rows; queries the positions of the representatives in X;
-    counts their noisy histograms (queries, classes), as `BoundedGNMax.noisy_counts` gives them. Every public row
-    belongs to the cell of its nearest representative. The estimator learns from the likeliest counts (`likely_counts`)
-    in units of sigma2, so that a penalty grows with the noise. Fitted: `classes_`, `estimator_`, `representation_`.
+    Attributes
+    ----------
+    classes_ : array of int
+        Classes with votes.
+    estimator_ : classifier or None
+        Fitted; None if there is one class only.
+    representation_ : Representation
+
+    Notes
+    -----
+    Every public row belongs to the cell of its nearest representative. The estimator learns from the likeliest counts
+    in units of sigma2, so that a penalty grows with the noise. At most `MOST_ROWS` public rows are examples, chosen at
+    random.
+
     Guarantee: a function of public rows and of counts released under their own guarantee; it costs nothing more.
-    Source: learning from label proportions, Quadrianto 2009; rounds as in expectation maximisation.
+
+    References
+    ----------
+    Learning from label proportions, Quadrianto 2009; rounds as in expectation maximisation.
+
+    Examples
+    --------
+    >>> X = np.concatenate([np.linspace(0, 1, 20), np.linspace(5, 6, 20)])[:, None]
+    >>> student = NoisyCountStudent(representation="raw")
+    >>> student.fit_counts(X, [10, 30], [[90.0, 10.0], [5.0, 95.0]], sigma2=10.0).predict([[0.5], [5.5]]).tolist()
+    [0, 1]
     """
 
     estimator: Any = None
@@ -55,14 +83,47 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
     random_state: int | None = None
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Train on plain labels, -1 for unlabelled: each labelled row is one vote for its cell."""
+        """Train on plain labels: each labelled row is one vote for its cell.
+
+        Parameters
+        ----------
+        X : array or DataFrame
+            All public rows.
+        y : array-like of int, shape (rows,)
+            Class numbers, -1 for unlabelled.
+
+        Returns
+        -------
+        NoisyCountStudent
+        """
         labels = require_labels(y, row_count(X))
         queries = np.flatnonzero(labels != UNLABELLED)
         one_hot = np.eye(max(2, int(labels.max()) + 1))[labels[queries]]
         return self.fit_counts(X, queries, one_hot, sigma2=1.0)
 
     def fit_counts(self, X: Any, queries: ArrayLike, counts: ArrayLike, *, sigma2: float) -> Self:
-        """Train on noisy counts. sigma2: the noise that they carry, a public parameter."""
+        """Train on noisy counts.
+
+        Parameters
+        ----------
+        X : array or DataFrame
+            All public rows.
+        queries : array-like of int, shape (queries,)
+            Positions of the representatives in X.
+        counts : array-like of float, shape (queries, classes)
+            Their noisy histograms, as `BoundedGNMax.noisy_counts` gives them.
+        sigma2 : float
+            Standard deviation of the noise that they carry, a public parameter; above 0.
+
+        Returns
+        -------
+        NoisyCountStudent
+
+        Raises
+        ------
+        InvalidInput
+            If no count is above 0, and for numbers out of range.
+        """
         sigma2 = positive("sigma2", sigma2)
         positions, noisy = require_counts(queries, counts, row_count(X))
         if self.examples not in EXAMPLES:

@@ -34,10 +34,18 @@ FIRST_PARTS = 2
 class Released:
     """What was released: the training data of a student.
 
-    queries: positions of the answered public rows. counts: their votes, (queries, classes): noisy histograms, or one
-    vote for a released label. sigma2: the noise of the histograms, None for labels. moments: released sums of features
-    over all records, None without any. pool: features of all public rows and positions of the training rows, if others
-    are held out.
+    Parameters
+    ----------
+    queries : array of int, shape (queries,)
+        Positions of the answered public rows.
+    counts : array of float, shape (queries, classes)
+        Their votes: noisy histograms, or one vote for a released label.
+    sigma2 : float, optional
+        Standard deviation of the noise of the histograms; None for labels.
+    moments : ReleasedMoments, optional
+        Released sums of features over all records.
+    pool : (array of float, array of int), optional
+        Features of all public rows and positions of the training rows, if others are held out.
     """
 
     queries: IntArray
@@ -47,7 +55,21 @@ class Released:
     pool: tuple[NDArray[np.float32], IntArray] | None = None
 
     def fit_student(self, student: Any, X: Any) -> Any:
-        """Return `student`, fitted on public rows X: on the histograms if there are any and it can learn from them."""
+        """Return the student, fitted on public rows.
+
+        Parameters
+        ----------
+        student : object
+            With `fit_moments`, `fit_counts` or `fit`.
+        X : array or DataFrame
+            All public rows, or their features.
+
+        Returns
+        -------
+        object
+            Fitted on the released sums if it takes them, else on histograms if there are any and it takes them, else on
+            labels.
+        """
         if hasattr(student, "fit_moments"):
             return student.fit_moments(X, self)
         if self.sigma2 is not None and hasattr(student, "fit_counts"):
@@ -75,10 +97,21 @@ class Released:
 class Candidate:
     """A student that selection compares with others.
 
-    name: as a user would type it. student: unfitted. takes_rows: whether it learns from public rows themselves instead
-    of their features. tried: a quicker student to cross-validate instead of it; None: itself. fallback: whether it is
-    chosen if no candidate is better than a guess. mean_of: names of the candidates whose probabilities it averages, if
-    it is a mean; it is then scored from theirs without a fit of its own.
+    Parameters
+    ----------
+    name : str
+        As a user would type it.
+    student : object
+        Unfitted.
+    takes_rows : bool
+        Whether it learns from public rows themselves instead of their features.
+    tried : object, optional
+        A quicker student to cross-validate instead of it.
+    fallback : bool
+        Whether it is chosen if no candidate is better than a guess.
+    mean_of : tuple of str
+        Names of the candidates whose probabilities it averages, if it is a mean; it is then scored from theirs without
+        a fit of its own.
     """
 
     name: str
@@ -93,16 +126,33 @@ class Candidate:
 class Selection:
     """The chosen student, fitted on everything that was released.
 
-    agreement: for each candidate that was tried on all parts, the share of the held-out votes that it predicts. It is
-    computed from released numbers, so it may be published; with their noise it may exceed 1. out_of_fold: predictions
-    of the chosen student (or its quicker substitute) for held-out queries; None if it was not tried. proba: its
-    probabilities of held-out public rows, (rows, classes), NaN for other rows; None if it was not tried or has none.
-    cell_index: the cell of each row, or with labels its query; -1 for none. cells: the cells of noisy counts; None with
-    labels. all_cells: `out_of_fold` with the labels for the objective, all cells in order; None unless all were held
-    out. sizes: estimates of the class sizes from released sums, and their noise; None without sums. released: the
-    training data; None if nothing was held out. how: the reason of the choice in words, if neither agreement nor the
-    operator decided. compare_with_default: computes a warning that a student named by the operator is far worse than
-    the default one, empty without one; takes as long as fitting the default.
+    Parameters
+    ----------
+    chosen : Candidate
+    student : object
+        Fitted.
+    agreement : dict of float
+        For each candidate that was tried on all parts, the share of the held-out votes that it predicts. It is computed
+        from released numbers, so it may be published; with their noise it may exceed 1.
+    out_of_fold : HeldOut, optional
+        Predictions of the chosen student (or its quicker substitute) for held-out queries; None if it was not tried.
+    proba : array of float, shape (rows, classes), optional
+        Its probabilities of held-out public rows, NaN for other rows; None if it was not tried or has none.
+    cell_index : array of int, shape (rows,), optional
+        The cell of each row, or with labels its query; -1 for none.
+    cells : Cells, optional
+        The cells of noisy counts; None with labels.
+    all_cells : HeldOut, optional
+        `out_of_fold` with mean probabilities of all cells in order; None unless all were held out.
+    sizes : (array of float, float), optional
+        Estimates of the class sizes from released sums, and their noise.
+    released : Released, optional
+        The training data; None if nothing was held out.
+    how : str
+        The reason of the choice in words, if neither agreement nor the operator decided.
+    compare_with_default : callable
+        Computes a warning that a student named by the operator is far worse than the default one, empty without one;
+        takes as long as fitting the default.
     """
 
     chosen: Candidate
@@ -131,19 +181,44 @@ def select(
 ) -> Selection:
     """Return the candidate that agrees best with held-out released answers, fitted on all answers.
 
-    X, features: all public rows and their features. folds: number of random parts of the queries. tried: number of
-    parts that are held out in turn (None: all); candidates that score lower than the first one after `FIRST_PARTS`
-    parts are left out. The first candidate within the noise of the best agreement (two standard errors for counts, one
-    for labels) is chosen: differences within the noise say less than the order of candidates. With labels it is the
-    error of the difference of two candidates, which may make the same mistakes (McNemar 1947). If no candidate agrees
-    better than a guess among all classes, a fallback is chosen if there is one.
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+        At least one, the preferred ones first.
+    X : array or DataFrame
+        All public rows.
+    features : array of float32, shape (rows, features)
+        Their features.
+    released : Released
+    folds : int, default 5
+        Number of random parts of the queries.
+    tried : int, optional
+        Number of parts that are held out in turn; by default all. Candidates that score lower than the first one after
+        `FIRST_PARTS` parts are left out.
+    seed : int, default 0
+
+    Returns
+    -------
+    Selection
+
+    Raises
+    ------
+    InvalidInput
+        If no candidate can learn from what was released.
+
+    Notes
+    -----
+    The first candidate within the noise of the best agreement (two standard errors for counts, one for labels) is
+    chosen: differences within the noise say less than the order of candidates. With labels it is the error of the
+    difference of two candidates, which may make the same mistakes (McNemar 1947). If no candidate agrees better than a
+    guess among all classes, a fallback is chosen if there is one.
 
     Histograms: a query is held out with its cell, all public rows nearest to it. A candidate's score is the noisy count
     of the class that it predicts, averaged over the rows of the cell; its agreement is the sum of scores divided by the
     sum of all held-out counts. Labels: the score is 1 if it predicts the held-out label, else 0.
-    Guarantee: a function of public rows and released answers, so it costs no privacy of its own. Deterministic
-    under `seed` and the candidates' own.
-    Errors: `InvalidInput` where no candidate can learn from what was released.
+
+    Guarantee: a function of public rows and released answers, so it costs no privacy of its own. Deterministic under
+    `seed` and the candidates' own.
     """
     # A single network is not cross-validated: it would be trained several times.
     single = len(candidates) == 1
@@ -361,9 +436,16 @@ def _split_queries(queries: int, *, folds: int, tried: int | None, seed: int) ->
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cells:
-    """For each public row its cell, its random half of the cell, 0 or 1, and whether it is the query of the cell.
+    """The cells of noisy counts, by public row.
 
-    Queries are in half 0.
+    Parameters
+    ----------
+    cell_index : array of int, shape (rows,)
+        The cell of each row.
+    half : array of {0, 1}, shape (rows,)
+        Its random half of the cell; queries are in half 0.
+    query : array of bool, shape (rows,)
+        Whether the row is the query of its cell.
     """
 
     cell_index: IntArray

@@ -9,11 +9,21 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Dataset:
-    """Rows in three parts.
+    """Rows in three parts, ready for PATE.
 
-    X, y: the private part, (rows, ...) and class indices (rows,). X_public: the public pool, to be used unlabelled.
-    X_test, y_test: labelled rows to measure a student on. classes: what the indices stand for.
-    y_public: labels of the public pool, for measuring how right the released answers are, never for training.
+    Parameters
+    ----------
+    name : str
+    X, y : array, shapes (rows, ...) and (rows,)
+        The private part and its class indices.
+    X_public : array
+        The public pool, to be used unlabelled.
+    y_public : array of int, shape (public rows,)
+        Labels of the public pool, for measuring how right the released answers are, never for training.
+    X_test, y_test : array
+        Labelled rows to measure a student on.
+    classes : tuple of str
+        What the indices stand for.
     """
 
     name: str

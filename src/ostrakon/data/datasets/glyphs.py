@@ -27,21 +27,47 @@ def glyphs(
     system_fonts: bool = True,
     split_fonts: bool = False,
 ) -> Dataset:
-    """Images of the letters A to J (and up to 150 characters) from the fonts at hand, like the 2018 paper's Glyph.
+    """Draw images of the letters A to J (and up to 150 characters) in the fonts at hand, like the 2018 paper's Glyph.
 
-    n_private, n_public, n_test: images of each part. n_classes: 2 to 150 characters.
-    imbalance: how much more frequent the most frequent class is than the rarest, in all three parts.
-    wrong_labels: share of the private labels that are replaced by another class; the other parts are right.
-    random_state: equal seeds give equal images where the fonts are the same.
-    system_fonts: False for Matplotlib's own fonts alone, which are the same on every machine.
-    split_fonts: True for fonts of other families in the private images than in the public and the test images, and
-        fewer odd ones (see `ostrakon.data.datasets.glyph_shapes.split_shapes`); which, depends on the fonts at hand.
-    Returns a `Dataset` of float32 images in [0, 1], shape (images, 28, 28).
+    Parameters
+    ----------
+    n_private, n_public, n_test : int
+        Images of each part, at least 1.
+    n_classes : int, default 10
+        From 2 to 150 characters.
+    imbalance : float, default 5
+        How much more frequent the most frequent class is than the rarest, in all three parts; at least 1.
+    wrong_labels : float, default 0.1
+        Share of the private labels that are replaced by another class, in [0, 1); the other parts are right.
+    random_state : int, default 0
+        Equal seeds give equal images where the fonts are the same.
+    system_fonts : bool, default True
+        False for Matplotlib's own fonts alone, which are the same on every machine.
+    split_fonts : bool, default False
+        True for fonts of other families in the private images than in the public and the test images, and fewer odd
+        ones; which, depends on the fonts at hand.
 
-    Every image is one character of one font under a random affine map (turned up to 15 degrees, sheared, scaled by
-    0.8 to 1.2 a side, moved up to 2 pixels), with its own blur, ink strength and pixel noise.
-    Source: pate-2018, section 5.1 (Glyph), whose 500,000 fonts are not public.
+    Returns
+    -------
+    Dataset
+        float32 images in [0, 1], shape (images, 28, 28).
 
+    Raises
+    ------
+    InvalidInput
+        For numbers outside of these ranges, and for more characters than the fonts have.
+
+    Notes
+    -----
+    Every image is one character of one font under a random affine map (turned up to 15 degrees, sheared, scaled by 0.8
+    to 1.2 a side, moved up to 2 pixels), with its own blur, ink strength and pixel noise.
+
+    References
+    ----------
+    pate-2018, section 5.1 (Glyph), whose 500,000 fonts are not public.
+
+    Examples
+    --------
     >>> data = glyphs(200, 50, 50, system_fonts=False)
     >>> data.X.shape, data.classes[:3]
     ((200, 28, 28), ('A', 'B', 'C'))
