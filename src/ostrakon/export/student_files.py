@@ -70,7 +70,7 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
     dict
         The content of `student.json`: "version", "format", "file", "loader", "needs", "how_to_load", "input", and
         "classes" or "quantity", with its range. Of several labels also "several_labels"; of a student with sets of
-        labels "prediction_sets", with intervals "prediction_intervals"; of networks "layers"; of images
+        labels "prediction_sets", with intervals "prediction_intervals"; of networks "layers"; if rows are images,
         "from_pictures". With a frozen encoder before the student, "encoding": what it "needs" (packages), its "files"
         and its "lines".
 
