@@ -26,7 +26,7 @@ def once():
 
 
 def settings_of(mechanism: Mechanism) -> dict:
-    return {"like": mechanism, "delta": 1e-5, "queries": mechanism.fixed_queries or 16, "samples": 4_000}
+    return {"like": mechanism, "delta": 1e-5, "queries": mechanism.fixed_queries or 16, "samples": 2_000}
 
 
 @pytest.mark.slow

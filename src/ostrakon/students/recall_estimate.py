@@ -18,6 +18,7 @@ Source: docs/mathematics.md O.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -225,6 +226,7 @@ def _row_terms(counts: FloatArray, predicted: IntArray, share: FloatArray, used:
     return {"unseen": float((share * records).sum()), "rows": 1 + records_of_row if len(rows) else 0.0}
 
 
+@cache
 def _quantiles(miss: float) -> tuple[float, float]:
     """Return quantiles at the miss probability: of both noises together, however they depend on each other, and of one.
 
