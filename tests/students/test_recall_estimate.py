@@ -12,7 +12,7 @@ SIGMA, SIGMA_OF_SIZES = 1.0, 2.0
 
 
 def joint(said, label, pairing):
-    """The laws of (what is said, label), (cells, 2, 2), within cells of two classes with the given margins, (cells, 2)."""
+    """The laws of (what is said, label), (cells, 2, 2), in cells of two classes with the given margins, (cells, 2)."""
     if pairing == "blind":
         return said[:, :, None] * label[:, None, :]
     right = np.minimum(said, label) if pairing == "best" else np.maximum(said + label - 1, 0)
