@@ -161,8 +161,11 @@ def test_whole_runs_cover_new_rows_of_hard_worlds(world, student):
         new, right = made_world(world, 20_000, rng)
         public, _ = made_world(world, 300, rng)
         model = fitted(X, y, public, range=(0, 10), student=student, noise=rng)
-        for coverage in (0.8, 0.9, 0.95):
-            below += covered(model, new, right, coverage) < coverage - 0.005
+        errors = np.abs(right - model.predict(new))
+        for coverage, half_width in model.released_.intervals.half_widths.items():
+            inside = errors <= half_width  # as `predict_interval` has it, whose ends stay within the range
+            assert inside[:300].mean() == covered(model, new[:300], right[:300], coverage)
+            below += inside.mean() < coverage - 0.005
     assert below <= stats.binom.ppf(0.999, 3 * runs, 0.05)
 
 
