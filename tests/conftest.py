@@ -71,6 +71,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in slow)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_disks() -> Generator[None]:
+    """No test cuts the power: `os.fsync` only refuses files that are not open. Other processes wait for the disk."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", lambda file: os.fstat(file) and None)
+        yield
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     # By the module: what its fixtures draw must not depend on which of its tests comes first.

@@ -31,26 +31,29 @@ def renyi_delta(cost: FloatArray, epsilon: FloatArray, order: float) -> FloatArr
     rounding = 1e-15 * (1 + a + abs(math.log(a - 1)) + log_g + (a - 1) * x)
     best = np.minimum(a * math.log1p(-1 / a) - math.log(a - 1) + log_g - (a - 1) * x + rounding, 0.0)
     with np.errstate(all="ignore"):
-        for v in _COMPLEMENTS:
-            best = np.minimum(best, _dual(log_g, x, a, v))
+        best = np.minimum(best, _dual(log_g, x, a).min(axis=0))
     above = np.exp(best)
     return np.where(epsilon >= 0, above, -np.expm1(-x) + np.exp(-x) * above)
 
 
-def _dual(log_g: FloatArray, x: FloatArray, a: float, v: float) -> FloatArray:
-    """Return ln of the bound with complement ratio v; 0 if there is none."""
+def _dual(log_g: FloatArray, x: FloatArray, a: float) -> FloatArray:
+    """Return ln of the bound with each complement ratio v, (ratios, n); 0 if there is none."""
     # u solves (a-1) (u^a - v^a) = a e^x (u^(a-1) - v^(a-1)); Newton in w = ln u, from above: the slope grows with w.
-    log_v = math.log(v)
-    w = x + math.log(a / (a - 1))
+    log_v = np.array([[math.log(v)] for v in _COMPLEMENTS])
+    w = np.tile(x + math.log(a / (a - 1)), (len(_COMPLEMENTS), 1))
+    constant = math.log((a - 1) / a)
     for _ in range(8):
+        before = w
         more, less = np.exp(a * (log_v - w)), np.exp((a - 1) * (log_v - w))
-        off = math.log((a - 1) / a) + w + np.log1p(-more) - np.log1p(-less) - x
+        off = constant + w + np.log1p(-more) - np.log1p(-less) - x
         step = 1 + a * more / (1 - more) - (a - 1) * less / (1 - less)
         w = np.maximum(w - off / step, 1e-9)
+        if (w == before).all():  # and would stay there
+            break
     less = np.exp((a - 1) * (log_v - w))
-    off = math.log((a - 1) / a) + w + np.log1p(-np.exp(a * (log_v - w))) - np.log1p(-less) - x
+    off = constant + w + np.log1p(-np.exp(a * (log_v - w))) - np.log1p(-less) - x
     log_l = -math.log(a) - (a - 1) * w - np.log1p(-less)
-    saved = a * v ** (a - 1) - (a - 1) * v**a
+    saved = np.array([[a * v ** (a - 1) - (a - 1) * v**a] for v in _COMPLEMENTS])
     inside = log_g + np.log1p(-saved * np.exp(-log_g))
     # Slopes that differ prove nothing (a NaN compares false), and an infinite cost allows everything.
     return np.where((np.abs(off) < 1e-10) & (inside < np.inf), np.minimum(log_l + inside + 1e-8, 0.0), 0.0)
