@@ -96,14 +96,13 @@ def data_dependent_cost(
     """The exact cost of every histogram: the largest divergence, both directions, to any neighbour."""
     rows = histograms(teachers, classes, abstentions=abstentions)
     votes = Votes(rows, teachers=teachers, abstentions=abstentions)
-    law = dict(zip(rows, mechanism.log_probabilities(votes), strict=True))
-    return {
-        n: max(
-            max(divergence(law[n], law[after], order), divergence(law[after], law[n], order))
-            for after in neighbours(n, teachers=teachers if abstentions else None)
-        )
-        for n in rows
-    }
+    law, at = mechanism.log_probabilities(votes), {n: row for row, n in enumerate(rows)}
+    moves = [(at[n], at[after]) for n in rows for after in neighbours(n, teachers=teachers if abstentions else None)]
+    here, there = np.array(moves).T
+    costs = np.full(len(rows), -np.inf)
+    for p, q in ((here, there), (there, here)):
+        np.maximum.at(costs, here, divergences(law[p], law[q], np.array([order]))[:, 0])
+    return dict(zip(rows, costs.tolist(), strict=True))
 
 
 def precise_cost(law: list[mp.mpf], neighbouring: list[list[mp.mpf]], order: float) -> mp.mpf:
