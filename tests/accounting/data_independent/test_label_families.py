@@ -199,3 +199,10 @@ def test_ten_classes_cost_little_more_than_two(mechanism: Mechanism, before: flo
 
 def test_gaussian_labels_keep_their_own_theorem() -> None:
     assert label_family(GNMax(sigma2=10), teachers=20, classes=3, abstentions=False, close=False) is None
+
+
+def test_labels_with_hardly_any_noise_cost_at_most_pure_dp() -> None:
+    bound = worst_case(
+        ExponentialMechanism(epsilon_per_query=400), queries=3, delta=1e-9, teachers=10, classes=3, adaptive=True
+    )
+    assert 1100 < bound.epsilon <= 1200 * (1 + 1e-9)

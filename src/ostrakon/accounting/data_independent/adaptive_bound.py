@@ -333,7 +333,7 @@ def renyi_costs(family: Family, orders: FloatArray, *, steps: int) -> FloatArray
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         for at, a in enumerate(orders.tolist()):
             pairs = np.concatenate([moments(family.p, family.q, a), moments(family.q, family.p, a)])
-            moment = max(1.0, pairs.max() + moments(family.common_p, family.common_q, a).max())
+            moment = max(1.0, pairs.max(initial=0.0) + moments(family.common_p, family.common_q, a).max())
             if moment < math.inf:
                 costs[at] = steps * math.log(moment) / (a - 1)
     return costs
