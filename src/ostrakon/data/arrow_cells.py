@@ -83,9 +83,9 @@ def stream(table: Table, columns: Sequence[str], *, labels: str, rows: int) -> I
                 raise unreadable(table.path, error) from error
             batches = batches if batch is None else [*batches, batch]
             while sum(part.num_rows for part in batches) >= rows:
-                whole = pa.Table.from_batches(batches)
-                yield whole.slice(0, rows)
-                batches = whole.slice(rows).to_batches()
+                all_rows = pa.Table.from_batches(batches)
+                yield all_rows.slice(0, rows)
+                batches = all_rows.slice(rows).to_batches()
             if batch is None:
                 break
         if batches:

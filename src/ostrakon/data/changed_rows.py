@@ -81,16 +81,16 @@ def _near(private: FloatArray, public: FloatArray, chance: Callable[[], float]) 
     if not (np.isfinite(private).all() and np.isfinite(public).all()):
         return 0, 0
     rng = np.random.default_rng(0)
-    known = NearestNeighbors(n_neighbors=3).fit(private)
-    asked = public[rng.permutation(len(public))[:_MOST]]
+    index = NearestNeighbors(n_neighbors=3).fit(private)
+    sample = public[rng.permutation(len(public))[:_MOST]]
     own = private[rng.permutation(len(private))[:_MOST]]
-    copied = _private_rows_near(*known.kneighbors(asked))
-    beyond = copied / len(asked) - _SHARE - _SURE * math.sqrt(0.25 * (1 / len(asked) + 1 / len(own)))
+    copied = _private_rows_near(*index.kneighbors(sample))
+    beyond = copied / len(sample) - _SHARE - _SURE * math.sqrt(0.25 * (1 / len(sample) + 1 / len(own)))
     if beyond <= 0:
-        return 0, len(asked)
-    distances, nearest = known.kneighbors(own)
+        return 0, len(sample)
+    distances, nearest = index.kneighbors(own)
     by_chance = _private_rows_near(distances[:, 1:], nearest[:, 1:]) / len(own)
-    return (copied if beyond > by_chance and beyond > chance() else 0), len(asked)
+    return (copied if beyond > by_chance and beyond > chance() else 0), len(sample)
 
 
 def _private_rows_near(distances: FloatArray, nearest: NDArray[np.int64]) -> int:
@@ -106,7 +106,7 @@ def _of_columns(private: Any, public: Any) -> list[_Compared]:
     (numbers, words), (shown, same) = here, there
     centre, width = numbers.mean(axis=0), numbers.std(axis=0)
     plain = np.hstack([(numbers - centre) / width, words])
-    fitted = np.hstack([_fitted(plain, _standardised(shown), same), same])
+    aligned = np.hstack([_fitted(plain, _standardised(shown), same), same])
     parts = (slice(0, None, 2), slice(1, None, 2)), (slice(len(plain) // 2), slice(len(plain) // 2, None))
 
     def chance() -> float:
@@ -114,7 +114,7 @@ def _of_columns(private: Any, public: Any) -> list[_Compared]:
 
     return [
         (plain, np.hstack([(shown - centre) / width, same]), "with slightly changed numbers", float),
-        (plain, fitted, "with numbers on another scale", chance),
+        (plain, aligned, "with numbers on another scale", chance),
     ]
 
 
@@ -132,24 +132,24 @@ def _standardised(columns: FloatArray) -> FloatArray:
 
 def _fits_by_chance(private: FloatArray, one: slice, other: slice, columns: int) -> float:
     """The share of one part of private rows near rows of another part after a fit: regular series fit themselves."""
-    known, rest = private[one], private[other]
+    half, rest = private[one], private[other]
     if (rest[:, :columns].std(axis=0) == 0).any():
         return 0.0
-    fitted = _fitted(known, _standardised(rest[:, :columns]), rest[:, columns:])
-    asked = np.hstack([fitted, rest[:, columns:]])[np.random.default_rng(0).permutation(len(rest))[:_MOST]]
-    nearest = NearestNeighbors(n_neighbors=2).fit(known)
-    return _private_rows_near(*nearest.kneighbors(asked)) / len(asked)
+    aligned = _fitted(half, _standardised(rest[:, :columns]), rest[:, columns:])
+    sample = np.hstack([aligned, rest[:, columns:]])[np.random.default_rng(0).permutation(len(rest))[:_MOST]]
+    nearest = NearestNeighbors(n_neighbors=2).fit(half)
+    return _private_rows_near(*nearest.kneighbors(sample)) / len(sample)
 
 
 def _fitted(private: FloatArray, public: FloatArray, words: FloatArray) -> FloatArray:
     """Public columns with the scales and shifts that bring rows near to private ones; another half of the rows fits."""
     rng = np.random.default_rng(1)
-    known = NearestNeighbors(n_neighbors=2).fit(private)
+    index = NearestNeighbors(n_neighbors=2).fit(private)
     rows = rng.permutation(len(public))[: 2 * _MOST]
     columns = public.shape[1]
     scale, shift = np.ones(columns), np.zeros(columns)
     for _ in range(_ROUNDS):
-        distances, nearest = known.kneighbors(np.hstack([public[rows] * scale + shift, words[rows]]))
+        distances, nearest = index.kneighbors(np.hstack([public[rows] * scale + shift, words[rows]]))
         ratio = distances[:, 0] / np.maximum(distances[:, 1], 1e-12)
         best = np.argsort(ratio, kind="stable")[: max(len(rows) // 3, _FEWEST // 2)]
         ours, theirs = public[rows[best]], private[nearest[best, 0], :columns]
@@ -175,8 +175,8 @@ def _columns(private: Any, public: Any) -> tuple[Any, Any]:
             if all(values is not None and values.std() > _THINNEST for values in both):
                 numbers.append(both)  # pyright: ignore[reportArgumentType]
         elif theirs.nunique() <= _CATEGORIES:
-            given = [column.astype(str) for column in (ours, theirs)]
-            words += [[0.5 * (cells == word).to_numpy(np.float64) for cells in given] for word in given[1].unique()]
+            texts = [column.astype(str) for column in (ours, theirs)]
+            words += [[0.5 * (cells == word).to_numpy(np.float64) for cells in texts] for word in texts[1].unique()]
     if not numbers:
         return None, None
     numbers = numbers[:: -(-len(numbers) // _COLUMNS)]

@@ -153,8 +153,8 @@ def array_from(payload: bytes) -> NDArray[Any]:
     file = io.BytesIO(payload)
     try:
         version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(file)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read_header(file)
         size = math.prod(shape) * dtype.itemsize
     except Exception as error:  # a header is parsed as Python, and a crafted one may raise anything
         raise ValueError("not an .npy file") from error
@@ -185,8 +185,8 @@ def _header(text: bytes) -> dict[str, Any] | None:
         header = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    whole = isinstance(header, dict) and {"what", "belongs"} <= set(header) and isinstance(header["what"], str)
-    return header if whole and header["what"].isprintable() else None
+    is_complete = isinstance(header, dict) and {"what", "belongs"} <= set(header) and isinstance(header["what"], str)
+    return header if is_complete and header["what"].isprintable() else None
 
 
 def _file_checksum(path: Path) -> str:

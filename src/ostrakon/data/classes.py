@@ -58,19 +58,19 @@ def label_indices(
     Raises `InvalidInput` for missing labels and for labels that are not among the classes.
     """
     indices = _indices(classes)
-    known = pd.Series(labels, dtype=object)
-    missing = known.isna().to_numpy()
+    series = pd.Series(labels, dtype=object)
+    missing = series.isna().to_numpy()
     if missing.any():
-        times = np.ones(len(known), np.int64) if rows is None else np.asarray(rows)
+        times = np.ones(len(series), np.int64) if rows is None else np.asarray(rows)
         raise InvalidInput(f"The {called[0]} is missing in {times[missing].sum()} of {times.sum()} rows.")
-    different = {label: _index_of(str(label), indices) for label in known.unique()}
+    different = {label: _index_of(str(label), indices) for label in series.unique()}
     if foreign := [label for label, index in different.items() if index is None]:
-        by_row = pd.Series(1 if rows is None else rows, index=known.to_numpy())
+        by_row = pd.Series(1 if rows is None else rows, index=series.to_numpy())
         counts: dict[Any, int] = by_row.groupby(level=0, sort=False).sum().to_dict()
         wrong = f"is not among the {called[2]} {', '.join(classes)}"
         unknown = {label: counts[label] for label in foreign}
         raise InvalidInput(foreign_labels(unknown, sum(counts.values()), wrong, noun=called[1]))
-    return known.map(different).to_numpy(np.int64)
+    return series.map(different).to_numpy(np.int64)
 
 
 def foreign_labels(
@@ -91,8 +91,8 @@ def foreign_labels(
 
 def _indices(classes: Sequence[str]) -> dict[str, int]:
     """Return the index of each class, also under the name that its number has in a table: 98.60 is 98.6 there."""
-    named = {label: index for index, label in enumerate(classes)}
-    return {_plain(label): index for label, index in named.items()} | named
+    index_by_label = {label: index for index, label in enumerate(classes)}
+    return {_plain(label): index for label, index in index_by_label.items()} | index_by_label
 
 
 def _plain(label: Any) -> Any:
@@ -158,9 +158,9 @@ def refuse_quantity(classes: Sequence[Any], what: str, *, option: str = BY_OPTIO
     if not all(_NUMBER.fullmatch(label) for label in labels):
         return
     numbers = list(map(_value, labels))
-    whole = all(label.lstrip("+-").isdigit() for label in labels)
+    all_integers = all(label.lstrip("+-").isdigit() for label in labels)
     gaps = len(labels) > _MOST_WITH_GAPS and max(numbers) - min(numbers) >= 2 * len(labels)
-    if len(labels) > MOST_NUMBERS or (len(labels) > MOST_FRACTIONS and not whole) or gaps:
+    if len(labels) > MOST_NUMBERS or (len(labels) > MOST_FRACTIONS and not all_integers) or gaps:
         raise InvalidInput(refused_quantity(what, len(labels), option=option))
 
 
@@ -171,7 +171,7 @@ def refused_quantity(what: str, different: int, *, about: bool = False, option: 
 
 def agree_on_classes(
     counts: Mapping[str | None, int],
-    shown: Sequence[str | None] | None,
+    public_labels: Sequence[str | None] | None,
     classes: Sequence[str] | str | None,
     *,
     target: str | None,
@@ -180,8 +180,8 @@ def agree_on_classes(
 ) -> tuple[tuple[str, ...], str]:
     """Return the classes in order, and where they come from: "user", "public" or "private".
 
-    counts: how often the private data has each label (None: a missing one). shown: the labels of the public data, None
-    where it has none. classes: the user's list, which comes first, or `FROM_PRIVATE`. target (None: folder
+    counts: how often the private data has each label (None: a missing one). public_labels: those of the public data,
+    None where it has none. classes: the user's list, which comes first, or `FROM_PRIVATE`. target (None: folder
     names), public: names for the messages. alone: whether these are all private data of the run, so that a single
     class is refused.
     The list becomes part of the release, so the statement mentions "private".
@@ -190,7 +190,7 @@ def agree_on_classes(
     classes and `FROM_PRIVATE` was not given: it would publish the label of a single record.
     """
     what = FOLDERS if target is None else f"target {target!r}"
-    if target is not None and (classes == FROM_PRIVATE or (classes is None and shown is None)):
+    if target is not None and (classes == FROM_PRIVATE or (classes is None and public_labels is None)):
         _refuse_several(counts, what, sure=classes is not None)
     if counts.get(None):
         raise InvalidInput(
@@ -203,34 +203,34 @@ def agree_on_classes(
     if isinstance(classes, str) and classes != FROM_PRIVATE:
         raise InvalidInput(f"classes must be a list of labels, or {FROM_PRIVATE!r}, got {classes!r}.")
     if classes is not None and not isinstance(classes, str):
-        given, origin = tuple(str(label) for label in classes), "user"
-    elif classes is None and shown is not None:
-        given, origin = tuple(label for label in shown if label is not None), "public"
+        names, origin = tuple(str(label) for label in classes), "user"
+    elif classes is None and public_labels is not None:
+        names, origin = tuple(label for label in public_labels if label is not None), "public"
     else:
-        given, origin = tuple(labels_seen), "private"
+        names, origin = tuple(labels_seen), "private"
     if origin != "user":
-        refuse_quantity(given, what)
+        refuse_quantity(names, what)
     if len(labels_seen) > MOST_CLASSES:
         raise InvalidInput(f"The {what} has {len(labels_seen)} different values; at most {MOST_CLASSES} are classes.")
     if origin == "private" and classes is None:
         raise InvalidInput(_unlisted(counts, what))
-    if origin == "public" and len(set(given)) < 2:
-        only = f"one label alone, {given[0]!r}," if given else "no label"
+    if origin == "public" and len(set(names)) < 2:
+        only = f"one label alone, {names[0]!r}," if names else "no label"
         raise InvalidInput(f"The {what} has {only} in {public}; name all classes with --classes.")
-    require_different(given)
-    indices = _indices(given)
+    require_different(names)
+    indices = _indices(names)
     unseen = [label for label in labels_seen if _index_of(label, indices) is None]
     if unseen:
         where = public if origin == "public" else "the classes given"
-        near = next((label for label in given for other in unseen if alike([other, label])), None)
+        near = next((label for label in names for other in unseen if alike([other, label])), None)
         hint = "" if near is None else f" (a label differs from {near!r} in capitals, spaces or signs alone)"
         wrong = f"of the private {what} does not occur in {where}{hint}; name all classes with --classes"
         foreign = {label: times for label, times in counts.items() if str(label) in unseen}
         raise InvalidInput(foreign_labels(foreign, sum(counts.values()), wrong))
-    if origin == "public" and all(label.endswith(".") for label in given):
+    if origin == "public" and all(label.endswith(".") for label in names):
         # Decided by the public labels alone: the spelling of private ones must not show in the release.
-        given = tuple(label.removesuffix(".") for label in given)
-    return given, origin
+        names = tuple(label.removesuffix(".") for label in names)
+    return names, origin
 
 
 def listed(classes: Any) -> list[Any]:
@@ -258,8 +258,8 @@ def several_labels(rows: Mapping[str, int], what: str) -> str:
     "The target 'kind' has cells with a semicolon, ... --classes 'x;z' (the labels of at least 10 private rows ..."
     """
     labels = sorted(_frequent_labels(rows))
-    written = f" as --classes {shlex.quote(SEPARATOR.join(labels))} ({_CHECK})"
-    offered = written if len(labels) > 1 else " in --classes, with a semicolon between two"
+    option = f" as --classes {shlex.quote(SEPARATOR.join(labels))} ({_CHECK})"
+    offered = option if len(labels) > 1 else " in --classes, with a semicolon between two"
     return (
         f"The {what} has cells with a semicolon, which is between several labels of a row. The names of the labels are "
         f"published: give all{offered}."
@@ -326,14 +326,14 @@ def _unlisted(counts: Mapping[str | None, int], what: str) -> str:
             f"The {what} has labels that differ in capitals, spaces or signs alone{frequent}. Make the spellings the "
             "same in the files, then name the classes with --classes."
         )
-    written = f"--classes {shlex.quote(joined(labels))}" if len(labels) > 1 else None
+    option = f"--classes {shlex.quote(joined(labels))}" if len(labels) > 1 else None
     subject = f"The classes of the {what}" if what != FOLDERS else f"The classes are the {FOLDERS}; they"
     many = len(labels) > MOST_FRACTIONS and all(_NUMBER.fullmatch(label) for label in seen)
     quantity = " If it is a quantity, give its public range, --range LOW,HIGH." if many else ""
-    return unnamed_classes(subject, written, f"--classes {FROM_PRIVATE}") + quantity
+    return unnamed_classes(subject, option, f"--classes {FROM_PRIVATE}") + quantity
 
 
-def unnamed_classes(subject: str, written: str | None, from_private: str) -> str:
+def unnamed_classes(subject: str, option: str | None, from_private: str) -> str:
     """Return the sentence that refuses a missing list of classes.
 
     It shows private labels: it is for the terminal of the trusted side alone.
@@ -342,14 +342,14 @@ def unnamed_classes(subject: str, written: str | None, from_private: str) -> str
     ----------
     subject : str
         The subject of the sentence.
-    written : str or None
+    option : str or None
         The option with the labels that occur at least `OFTEN` times, or None where fewer than two do.
     from_private : str
         The option that takes the classes from the private labels.
     """
     offered = "all labels"
-    if written is not None:
-        offered = f"{written} ({_CHECK})"
+    if option is not None:
+        offered = f"{option} ({_CHECK})"
     return (
         f"{subject} are published, and no public data names them. Give {offered}, or {from_private}, "
         "which publishes every private label, even one that a single record has."

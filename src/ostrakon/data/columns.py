@@ -130,8 +130,8 @@ class Columns:
         if all(kind == "left out" for kind in kinds.values()):
             # Free text first, because there is an option that reads it.
             first = sorted(notes.items(), key=lambda named: named[1] != READABLE)[:5]
-            said = "; ".join(f"{name} is {note}" for name, note in first)
-            raise InvalidInput(f"No column of the public table varies in a way to learn from: {said}.")
+            examples = "; ".join(f"{name} is {note}" for name, note in first)
+            raise InvalidInput(f"No column of the public table varies in a way to learn from: {examples}.")
         words = {name: alike(typed(public[name], "category").unique()) for name in kinds if kinds[name] == "category"}
         return cls(kinds, notes, {name: groups for name, groups in words.items() if groups}, _equal(public, kinds))
 
@@ -185,9 +185,9 @@ def _classify_table(public: pd.DataFrame, *, text: bool) -> dict[str, tuple[Kind
     """(kind, note) of every column."""
     result = {str(name): _classify(public[name], text=text) for name in public.columns}
     # 1,234 has a decimal comma, and 1/2/2024 the day first, if another column of the table has.
-    known: set[Kind] = {kind for kind, _ in result.values()}
+    kinds: set[Kind] = {kind for kind, _ in result.values()}
     return result | {
-        str(name): _classify(public[name], known=known, text=text)
+        str(name): _classify(public[name], other_kinds=kinds, text=text)
         for name in public.columns
         if result[str(name)][1].endswith((EITHER, EITHER_ORDER))
     }
@@ -200,17 +200,17 @@ def names_of_rows(public: pd.DataFrame) -> list[str]:
 
 def may_name(column: pd.Series, *, share: float = 0.9) -> bool:
     """Whether a column is of whole numbers or text of which more than `share` differ: names of rows, or of people."""
-    given = column.dropna()
-    if given.nunique() <= share * len(given):
+    cells = column.dropna()
+    if cells.nunique() <= share * len(cells):
         return False
     kind, note = _classify(column)
     if note in (IDENTIFIER, NUMBERED):
         return True
-    if kind not in ("number", "category", "left out") or given.nunique() <= _FEWEST_IDS:
+    if kind not in ("number", "category", "left out") or cells.nunique() <= _FEWEST_IDS:
         return False
     if kind != "number":
         return True
-    numbers = typed(given, kind).to_numpy(np.float64)
+    numbers = typed(cells, kind).to_numpy(np.float64)
     return bool((numbers == np.rint(numbers)).all())
 
 
@@ -257,51 +257,53 @@ def alike_in_words(groups: Iterable[Iterable[str]]) -> str:
     return "; ".join(", ".join(map(repr, group)) for group in groups)
 
 
-def _classify(column: pd.Series, *, known: Collection[Kind] | None = None, text: bool = False) -> tuple[Kind, str]:
-    """(kind, note). known: kinds of other columns, which decide ambiguous ones; None: not yet known."""
-    given = column.dropna()
-    different = given.nunique()
-    if different == 0 or (different == 1 and len(given) == len(column)):
+def _classify(
+    column: pd.Series, *, other_kinds: Collection[Kind] | None = None, text: bool = False
+) -> tuple[Kind, str]:
+    """(kind, note). other_kinds: of other columns, which decide ambiguous ones; None: not yet known."""
+    present = column.dropna()
+    different = present.nunique()
+    if different == 0 or (different == 1 and len(present) == len(column)):
         return "left out", CONSTANT if different else EMPTY
     if pd.api.types.is_bool_dtype(column.dtype):
         return "category", ""
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         return "date", ""
-    if (note := _of_digits(given)) is not None:
+    if (note := _of_digits(present)) is not None:
         return DIGITS, note
     if pd.api.types.is_numeric_dtype(column.dtype):
         return _number(column, "")
-    cells = given.astype(str)
-    read = pd.to_numeric(cells, errors="coerce").notna()
-    if _mostly(cells, read):
-        return _number(pd.to_numeric(column, errors="coerce"), _words(cells, read))
-    kind, note, read = _written(cells, known or ())
+    cells = present.astype(str)
+    readable = pd.to_numeric(cells, errors="coerce").notna()
+    if _mostly(cells, readable):
+        return _number(pd.to_numeric(column, errors="coerce"), _words(cells, readable))
+    kind, note, readable = _written(cells, other_kinds or ())
     if kind is not None:
-        return kind, _words(cells, read)
-    free = different > len(given) / 2 and float(cells.str.count(r"\S+").median()) >= _FEWEST_WORDS
+        return kind, _words(cells, readable)
+    free = different > len(present) / 2 and float(cells.str.count(r"\S+").median()) >= _FEWEST_WORDS
     if text and free:
         return "text", ""
     if not note and different > 2 and _has_one_unit(cells):
         note = f"; if it is a quantity such as {cells.iloc[0]!r}, write the number alone and the unit in the header"
-    if different > max(_MOST_CATEGORIES, len(given) / 2):
+    if different > max(_MOST_CATEGORIES, len(present) / 2):
         return "left out", READABLE if free and not note else FREE_TEXT + note
     return "category", f"{AS_TEXT}{note.removeprefix('; ')}" if note else ""
 
 
-def _of_digits(given: pd.Series) -> str | None:
+def _of_digits(column: pd.Series) -> str | None:
     """Return the note of a column of dates such as 20241231; None for another column."""
-    numbers = pd.to_numeric(given, errors="coerce")
+    numbers = pd.to_numeric(column, errors="coerce")
     if float(numbers.astype("Float64").between(FIRST_DIGITS, LAST_DIGITS).fillna(False).mean()) < _MOSTLY:
         return None
-    cells = given.map(word)
-    read = cells.str.fullmatch(EIGHT_DIGITS) & days(cells.map(digits_as_iso)).notna()
-    return _words(cells, read) if _mostly(cells, read) else None
+    cells = column.map(word)
+    readable = cells.str.fullmatch(EIGHT_DIGITS) & days(cells.map(digits_as_iso)).notna()
+    return _words(cells, readable) if _mostly(cells, readable) else None
 
 
 def _number(column: pd.Series, note: str) -> tuple[Kind, str]:
     numbers = column.to_numpy(np.float64, na_value=np.nan)
-    whole = np.isfinite(numbers).all() and (numbers == np.rint(numbers)).all()
-    if len(numbers) >= _FEWEST_IDS and whole and column.nunique() == len(numbers):
+    all_integers = np.isfinite(numbers).all() and (numbers == np.rint(numbers)).all()
+    if len(numbers) >= _FEWEST_IDS and all_integers and column.nunique() == len(numbers):
         if (np.diff(numbers) == 1).all() and numbers[0] in (0, 1):
             return "left out", NUMBERED
         if _NAMES_OF_IDS.search(str(column.name)):
@@ -309,14 +311,14 @@ def _number(column: pd.Series, note: str) -> tuple[Kind, str]:
     return "number", note
 
 
-def _written(cells: pd.Series, known: Collection[Kind]) -> tuple[Kind | None, str, pd.Series]:
+def _written(cells: pd.Series, other_kinds: Collection[Kind]) -> tuple[Kind | None, str, pd.Series]:
     """(kind, note, which cells are readable) of numbers and dates that are written in a form of their own."""
     comma, amount = _fit(cells, DECIMAL_COMMA), _fit(cells, AMOUNT)
     if _mostly(cells, comma) or _mostly(cells, amount):
         commas = commas_in(cells[comma | amount])
         if commas == "either":
             # Another column may tell: 0,5 beside 1,234, or 1,234.50.
-            commas = "decimal" if "decimal comma" in known else "thousands" if "amount" in known else commas
+            commas = "decimal" if "decimal comma" in other_kinds else "thousands" if "amount" in other_kinds else commas
         if commas == "either":
             return None, EITHER, comma
         if commas == "decimal" and _mostly(cells, comma):
@@ -327,22 +329,22 @@ def _written(cells: pd.Series, known: Collection[Kind]) -> tuple[Kind | None, st
     iso[iso.to_numpy()] = days(cells[iso]).notna().to_numpy()
     if _mostly(cells, iso):
         return "date", "", iso
-    written = _fit(cells, WRITTEN_DATE)
-    if _mostly(cells, written):
-        order = order_in(cells[written])
+    dates = _fit(cells, WRITTEN_DATE)
+    if _mostly(cells, dates):
+        order = order_in(cells[dates])
         if order == "either":
-            others = [kind for kind in (DAY_FIRST, MONTH_FIRST) if kind in known]
+            others = [kind for kind in (DAY_FIRST, MONTH_FIRST) if kind in other_kinds]
             if len(others) != 1:
-                return None, EITHER_ORDER, written
+                return None, EITHER_ORDER, dates
             order = "day first" if others[0] == DAY_FIRST else "month first"
         if order != "no":
-            return DAY_FIRST if order == "day first" else MONTH_FIRST, "", written
-    return None, "", written
+            return DAY_FIRST if order == "day first" else MONTH_FIRST, "", dates
+    return None, "", dates
 
 
-def _mostly(text: pd.Series, read: pd.Series) -> bool:
+def _mostly(text: pd.Series, readable: pd.Series) -> bool:
     # With few different numbers, a word may be another category: 1, 2, 3 and "crew".
-    return bool(read.all()) or (float(read.mean()) >= _MOSTLY and text[read].nunique() > _SEVERAL)
+    return bool(readable.all()) or (float(readable.mean()) >= _MOSTLY and text[readable].nunique() > _SEVERAL)
 
 
 def unit_of(labels: Iterable[Any]) -> str | None:
@@ -368,8 +370,8 @@ def _fit(text: pd.Series, pattern: str) -> pd.Series:
     return pd.Series(pd.Series(different).str.fullmatch(pattern).to_numpy(np.bool_)[which], text.index)
 
 
-def _words(text: pd.Series, read: pd.Series) -> str:
-    others = text[~read]
+def _words(text: pd.Series, readable: pd.Series) -> str:
+    others = text[~readable]
     if not len(others):
         return ""
     return f"{len(others) / len(text):.1%} of its public cells, such as {others.mode()[0]!r}, count as missing"
@@ -462,8 +464,8 @@ def require_same_types(private: Any, public: Any) -> None:
             raise InvalidInput(
                 f"The column {name!r} of X must be of the type of the public one, {there.dtype}, got {here.dtype}."
             )
-        whole = any(pd.api.types.is_integer_dtype(column.dtype) for column in (here, there))
-        if whole and (pd.to_numeric(here).abs() >= _EXACT).any():
+        any_integers = any(pd.api.types.is_integer_dtype(column.dtype) for column in (here, there))
+        if any_integers and (pd.to_numeric(here).abs() >= _EXACT).any():
             raise InvalidInput(
                 f"The column {name!r} of X must hold numbers below 2**53, where integers and floats agree; give "
                 "greater ones as text."

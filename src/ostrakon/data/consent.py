@@ -54,12 +54,12 @@ class Consent:
         object.__setattr__(self, "epsilons", named)
 
     @classmethod
-    def of(cls, given: str) -> Self:
+    def of(cls, levels_text: str) -> Self:
         """The levels of `consent:1=0.5,2=1,3=2`. Errors: `InvalidInput` for anything else."""
-        column, colon, _ = given.partition("=")[0].rpartition(":")
-        parts = [part.rpartition("=") for part in given[len(column + colon) :].split(",")]
+        column, colon, _ = levels_text.partition("=")[0].rpartition(":")
+        parts = [part.rpartition("=") for part in levels_text[len(column + colon) :].split(",")]
         if not column.strip() or not colon or not all(equals for _, equals, _ in parts):
-            raise InvalidInput(f"consent must be {_FORM}, got {quote(given)}.")
+            raise InvalidInput(f"consent must be {_FORM}, got {quote(levels_text)}.")
         levels = [level.strip() for level, _, _ in parts]
         if len(set(levels)) < len(levels):
             raise InvalidInput(f"consent must name every level once, got {', '.join(levels)}.")
@@ -87,15 +87,15 @@ class Consent:
         level_numbers(list(rows), self.levels, rows=list(rows.values()))
 
 
-def level_numbers(levels: Any, known: Sequence[str], *, rows: Any = None) -> NDArray[np.int64]:
-    """Levels, text or whole numbers, as indices into `known`, (rows,). rows: as in `label_indices`.
+def level_numbers(levels: Any, allowed_levels: Sequence[str], *, rows: Any = None) -> NDArray[np.int64]:
+    """Levels, text or whole numbers, as indices into `allowed_levels`, (rows,). rows: as in `label_indices`.
 
-    Errors: `InvalidInput` for missing levels, and for one that is not known.
+    Errors: `InvalidInput` for missing levels, and for one that is not allowed.
 
     >>> level_numbers([2, "1", 2.0], ("1", "2")).tolist()
     [1, 0, 1]
     """
-    return label_indices([_text(level) for level in levels], known, rows=rows, called=_CALLED)
+    return label_indices([_text(level) for level in levels], allowed_levels, rows=rows, called=_CALLED)
 
 
 def _text(level: Any) -> Any:

@@ -51,37 +51,39 @@ def require_same_delimiter(path: Path, like: Table) -> None:
             )
 
 
-def open_csv(path: Path, *, names: Sequence[str] | str | None, header: bool | None, known: Dialect | None) -> Table:
+def open_csv(
+    path: Path, *, names: Sequence[str] | str | None, header: bool | None, own_dialect: Dialect | None
+) -> Table:
     packed = path.suffix in (".gz", ".zst") or None
     compression = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix, "none")
     header_option = f", header = {str(header).lower()}" if header is not None else ""
-    signs_option = "" if known is None else f", {known.signs}"
+    signs_option = "" if own_dialect is None else f", {own_dialect.signs}"
     source = f"{file_literal(path.as_posix())}, compression = '{compression}'"
     with asking(path, note="Is it gzip?" if packed else "") as connection:
         # The first rows show the dialect; sniffing all rows would be as slow as reading them.
         try:
             answer = connection.execute(f"FROM sniff_csv({source}{header_option}{signs_option})")
         except duckdb.Error:
-            _require_one_form(path, None if known is None else known.delim)
+            _require_one_form(path, None if own_dialect is None else own_dialect.delim)
             raise
         values: tuple[Any, ...] = answer.fetchone() or ()
         sniffed = dict(zip([column[0] for column in answer.description or []], values, strict=True))
     has_header = bool(sniffed["HasHeader"]) if header is None else header
     skip = int(sniffed["SkipRows"])
     if skip or len(sniffed["Columns"]) == 1:
-        _require_one_form(path, None if known is None else known.delim)
-    if known is None:
+        _require_one_form(path, None if own_dialect is None else own_dialect.delim)
+    if own_dialect is None:
         # Quotes may first occur below the rows that were sniffed.
         signs = {sign: sniffed[sign.capitalize()] for sign in ("quote", "escape", "comment")}
         signs = {sign: value for sign, value in signs.items() if value != "(empty)"}
         dialect = Dialect(delim=sniffed["Delimiter"], skip=skip, **signs)
-    elif skip > max(1, known.skip):
+    elif skip > max(1, own_dialect.skip):
         raise InvalidInput(
-            f"{path} must be one table with the signs of the public one (delimiter {known.delim!r}, quote "
-            f"{known.quote!r}); its first {skip} lines do not share the form of the others."
+            f"{path} must be one table with the signs of the public one (delimiter {own_dialect.delim!r}, quote "
+            f"{own_dialect.quote!r}); its first {skip} lines do not share the form of the others."
         )
     else:
-        dialect = replace(known, skip=skip)
+        dialect = replace(own_dialect, skip=skip)
     own = [str(column["name"]).strip() for column in sniffed["Columns"]]
     given_names = None if names is None else resolve_names(names, file=path, columns=len(own))
     if given_names and has_header and header is None:
@@ -91,17 +93,17 @@ def open_csv(path: Path, *, names: Sequence[str] | str | None, header: bool | No
     if given_names is None and not has_header:
         known_names = resolve_names(None, file=path, columns=len(own))
         given_names = known_names or [f"column{number}" for number in range(len(own))]
-    given = given_names or own
+    column_names = given_names or own
     if given_names is None and has_header:
         _require_names_once(path, dialect, own)
-    if len(given) != len(own):
-        raise InvalidInput(f"{path} has {len(own)} columns, but {len(given)} names were given.")
-    cells = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in given)
+    if len(column_names) != len(own):
+        raise InvalidInput(f"{path} has {len(own)} columns, but {len(column_names)} names were given.")
+    cells = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in column_names)
     base = f"{source}, {dialect.signs}, skip = {dialect.skip}, header = {str(has_header).lower()}, auto_detect = false"
     relation = f"read_csv({base}, columns = {{{cells}}})"
-    named = has_header or given[0] != "column0"
-    typed = [(name, "VARCHAR") for name in given]
-    table = checked_table(path, "csv", typed, header=has_header, named=named, relation=relation)
+    has_names = has_header or column_names[0] != "column0"
+    columns = [(name, "VARCHAR") for name in column_names]
+    table = checked_table(path, "csv", columns, header=has_header, named=has_names, relation=relation)
     return replace(table, dialect=dialect)
 
 
@@ -117,16 +119,16 @@ def _require_one_form(path: Path, delim: str | None) -> None:
             file.seek(0)
             delim = delim or max(DELIMITERS, key=first.count)
             rows = csv.reader(file, delimiter=delim)
-            counted = [(rows.line_num, len(row)) for row in itertools.islice(rows, _LINES_LOOKED_AT) if row]
+            widths = [(rows.line_num, len(row)) for row in itertools.islice(rows, _LINES_LOOKED_AT) if row]
     except (OSError, UnicodeDecodeError, csv.Error):
         return
-    wanted = counted[0][1] if counted else 0
-    odd = [(line, cells) for line, cells in counted if cells != wanted]
+    width = widths[0][1] if widths else 0
+    odd = [(line, cells) for line, cells in widths if cells != width]
     # Of a table below some lines of text the first line is not like the others.
-    if odd and wanted > 1 and len(odd) < len(counted) / 10:
+    if odd and width > 1 and len(odd) < len(widths) / 10:
         line, cells = odd[0]
         raise InvalidInput(
-            f"{path} must have as many cells in every line as in the first, {wanted}; line {line} has {cells}."
+            f"{path} must have as many cells in every line as in the first, {width}; line {line} has {cells}."
         )
 
 
@@ -160,8 +162,8 @@ def resolve_names(names: Sequence[str] | str | None, *, file: Path, columns: int
         if beside.is_file():
             in_file = _names_of_file(beside, columns=columns)
             return in_file if len(in_file) == columns else None
-        known = KNOWN_NAMES.get(stem.lower(), [])
-        return list(known) if len(known) == columns else None
+        known_names = KNOWN_NAMES.get(stem.lower(), [])
+        return list(known_names) if len(known_names) == columns else None
     if not isinstance(names, str):
         return [str(name) for name in names]
     if names in KNOWN_NAMES:
@@ -174,9 +176,9 @@ def resolve_names(names: Sequence[str] | str | None, *, file: Path, columns: int
 def _names_of_file(file: Path, *, columns: int) -> list[str]:
     lines = [line.strip() for line in file.read_text(encoding="utf-8", errors="replace").splitlines()]
     lines = [line for line in lines if line and not line.startswith("|")]
-    described = [match[1].strip() for line in lines if (match := re.match(r"([^:,]+):", line))]
-    if described:
-        known = next((known for known in KNOWN_NAMES.values() if known[:-1] == described), None)
-        last = known[-1] if known else "class"
-        return [*described, last] if len(described) == columns - 1 else described
+    attributes = [match[1].strip() for line in lines if (match := re.match(r"([^:,]+):", line))]
+    if attributes:
+        names = next((names for names in KNOWN_NAMES.values() if names[:-1] == attributes), None)
+        last = names[-1] if names else "class"
+        return [*attributes, last] if len(attributes) == columns - 1 else attributes
     return [name.strip() for line in lines for name in line.split(",")]

@@ -31,9 +31,9 @@ def order_in(text: pd.Series) -> Order:
     ['day first', 'month first', 'either']
     """
     parts = text.str.extract(rf"(\d{{1,2}})([./ -])({_MONTH})")
-    named = parts[2].str.fullmatch("[A-Za-z]+")
-    if named.any():
-        return "day first" if named.all() else "no"
+    by_name = parts[2].str.fullmatch("[A-Za-z]+")
+    if by_name.any():
+        return "day first" if by_name.all() else "no"
     first, second = (pd.to_numeric(parts[at]).gt(12).any() for at in (0, 2))
     if first or second:
         return "no" if first and second else "day first" if first else "month first"
@@ -52,10 +52,10 @@ def as_iso(cell: Any, *, day_first: bool) -> Any:
     if match is None:
         return None
     first, _, second, year, hour, minute, seconds, half = match.groups()
-    named = second[:3].lower() in MONTHS
-    if named and not day_first:
+    by_name = second[:3].lower() in MONTHS
+    if by_name and not day_first:
         return None
-    second = str(1 + MONTHS.index(second[:3].lower())) if named else second
+    second = str(1 + MONTHS.index(second[:3].lower())) if by_name else second
     day, month = (first, second) if day_first else (second, first)
     date = f"{year}-{int(month):02d}-{int(day):02d}"
     if hour is None:

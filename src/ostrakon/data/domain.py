@@ -73,14 +73,20 @@ class Described:
         kind = column.dtype
         if self.categories is not None or self.kind == "decimal comma":
             right = pd.api.types.infer_dtype(column.astype(object), skipna=True) in ("string", "empty")
-            wanted = "text, such as dtype=str in read_csv gives"
+            requirement = "text, such as dtype=str in read_csv gives"
         elif self.kind == "date":
-            right, wanted = pd.api.types.is_datetime64_any_dtype(kind), "datetime64, such as pandas.to_datetime gives"
+            right, requirement = (
+                pd.api.types.is_datetime64_any_dtype(kind),
+                "datetime64, such as pandas.to_datetime gives",
+            )
         else:
             numeric = pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind)
-            right, wanted = numeric and not pd.api.types.is_bool_dtype(kind), "numbers, such as pandas.to_numeric gives"
+            right, requirement = (
+                numeric and not pd.api.types.is_bool_dtype(kind),
+                "numbers, such as pandas.to_numeric gives",
+            )
         if not right:
-            raise InvalidInput(f"The column {name!r} of X must be {wanted}, as it is described; got {kind}.")
+            raise InvalidInput(f"The column {name!r} of X must be {requirement}, as it is described; got {kind}.")
         return typed(column, self.kind)
 
     def codes(self, column: pd.Series) -> IntArray:
@@ -92,28 +98,30 @@ class Described:
         cell = np.searchsorted(self.edges[1:-1], values, side="right")
         return np.where(np.isfinite(values), cell, self.cells - 1).astype(np.int64)
 
-    def require_type(self, name: str, stored: str, where: object) -> None:
+    def require_type(self, name: str, kind: str, where: object) -> None:
         """Refuse a column of a Parquet file whose type, as DuckDB names it, does not match the description.
 
         Errors: `InvalidInput`, for the reason given in `typed`.
         """
         if self.categories is not None or self.kind == "decimal comma":
-            right, wanted = stored == "VARCHAR" or stored.startswith("ENUM"), "text"
+            right, requirement = kind == "VARCHAR" or kind.startswith("ENUM"), "text"
         elif self.kind == "date":
-            right, wanted = stored.startswith(("DATE", "TIMESTAMP")), "dates or timestamps"
+            right, requirement = kind.startswith(("DATE", "TIMESTAMP")), "dates or timestamps"
         else:
-            right, wanted = stored.startswith(_NUMERIC), "numbers"
+            right, requirement = kind.startswith(_NUMERIC), "numbers"
         if not right:
-            raise InvalidInput(f"The column {name!r} of {where} must hold {wanted}, as it is described; got {stored}.")
+            raise InvalidInput(
+                f"The column {name!r} of {where} must hold {requirement}, as it is described; got {kind}."
+            )
 
     def values(self, codes: IntArray, rng: np.random.Generator) -> Any:
         """Return values in these cells, drawn evenly from each range; NaN or None where missing."""
         if self.categories is not None:
             return np.array([*self.categories, None], dtype=object)[codes]
         low, high = (np.array([*ends, np.nan])[codes] for ends in (self.edges[:-1], self.edges[1:]))
-        drawn = low + rng.random(len(codes)) * (high - low)
+        numbers = low + rng.random(len(codes)) * (high - low)
         if not self.whole:
-            return drawn
+            return numbers
         first = np.ceil(low)
         # The last range includes its end, the others do not.
         last = np.where(high == self.edges[-1], np.floor(high), np.ceil(high) - 1)
@@ -156,8 +164,8 @@ class Domain:
         """
         if not isinstance(columns, Mapping):
             raise InvalidInput(f"columns must describe columns by name, such as {EXAMPLE}; got {quote(columns)}.")
-        described = {str(name): _described(str(name), given) for name, given in columns.items()}
-        return cls(columns=described, delimiter=delimiter)
+        descriptions = {str(name): _described(str(name), description) for name, description in columns.items()}
+        return cls(columns=descriptions, delimiter=delimiter)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
@@ -165,8 +173,8 @@ class Domain:
         content = read_toml("columns", path)
         foreign = [name for name in content if name not in ("columns", "delimiter")]
         if foreign or "columns" not in content:
-            got = f"{foreign[0]!r}" if foreign else "no columns"
-            raise InvalidInput(f"{path} must hold columns, and perhaps a delimiter, as {EXAMPLE}; got {got}.")
+            answer = f"{foreign[0]!r}" if foreign else "no columns"
+            raise InvalidInput(f"{path} must hold columns, and perhaps a delimiter, as {EXAMPLE}; got {answer}.")
         return cls.of(**content)
 
     def as_plain(self) -> dict[str, Any]:
@@ -284,12 +292,12 @@ def drafted(header: Sequence[str]) -> str:
     return f"{head}\n{tomli_w.dumps({'columns': columns})}"
 
 
-def _described(name: str, given: Any) -> Described:
-    if isinstance(given, Described):
-        return given
-    if not isinstance(given, Mapping):
-        raise InvalidInput(f"columns.{name} must be a table, as {EXAMPLE}; got {quote(given)}.")
-    description = cast("Mapping[str, Any]", given)
+def _described(name: str, entry: Any) -> Described:
+    if isinstance(entry, Described):
+        return entry
+    if not isinstance(entry, Mapping):
+        raise InvalidInput(f"columns.{name} must be a table, as {EXAMPLE}; got {quote(entry)}.")
+    description = cast("Mapping[str, Any]", entry)
     foreign = [key for key in description if key not in _KEYS]
     if foreign:
         raise InvalidInput(f"columns.{name} may have {', '.join(_KEYS)}, got {foreign[0]!r}.")
@@ -314,25 +322,25 @@ def _kind_of(description: Mapping[str, Any]) -> Kind:
 
 
 def _categories(name: str, description: Mapping[str, Any]) -> tuple[str, ...]:
-    given = description.get("categories")
+    categories = description.get("categories")
     if (
         set(description) - {"kind", "categories"}
-        or not isinstance(given, Sequence)
-        or isinstance(given, str)
-        or not given
+        or not isinstance(categories, Sequence)
+        or isinstance(categories, str)
+        or not categories
     ):
         raise InvalidInput(
-            f"columns.{name} must have categories, a list of words, and nothing else; got {quote(given)}."
+            f"columns.{name} must have categories, a list of words, and nothing else; got {quote(categories)}."
         )
-    if any(not isinstance(item, str | int | float) for item in given):
-        raise InvalidInput(f"columns.{name}.categories must be words, got {quote(given)}.")
-    words = tuple(word(one) for one in given)
+    if any(not isinstance(item, str | int | float) for item in categories):
+        raise InvalidInput(f"columns.{name}.categories must be words, got {quote(categories)}.")
+    words = tuple(word(one) for one in categories)
     if words == (UNKNOWN,):
         raise InvalidInput(f"columns.{name}.categories must be filled in, got {UNKNOWN!r}.")
     twice = next((one for one in words if words.count(one) > 1), None)
     if twice is not None or len(words) >= MOST_CELLS:
-        got = f"{twice!r} twice" if twice is not None else f"{len(words)}"
-        raise InvalidInput(f"columns.{name}.categories must be fewer than {MOST_CELLS} different words, got {got}.")
+        answer = f"{twice!r} twice" if twice is not None else f"{len(words)}"
+        raise InvalidInput(f"columns.{name}.categories must be fewer than {MOST_CELLS} different words, got {answer}.")
     return words
 
 

@@ -52,12 +52,12 @@ def unfolded(connection: duckdb.DuckDBPyConnection, relation: str, columns: Mapp
     lists = [name for name, kind in columns.items() if _LIST.fullmatch(kind)]
     if not lists:
         return relation
-    asked: list[str] = []
+    expressions: list[str] = []
     for name in lists:
         cell = f"{quoted(name)}::DOUBLE[]"
-        whole = f"coalesce(list_count({cell}) = len({cell}) AND isfinite(list_sum({cell})), false)"
-        asked += [f"min(len({cell}))", f"max(len({cell}))", f"count(*) FILTER (NOT {whole})"]
-    answer = connection.execute(f"SELECT {', '.join(asked)} FROM {relation}").fetchall()[0]
+        is_complete = f"coalesce(list_count({cell}) = len({cell}) AND isfinite(list_sum({cell})), false)"
+        expressions += [f"min(len({cell}))", f"max(len({cell}))", f"count(*) FILTER (NOT {is_complete})"]
+    answer = connection.execute(f"SELECT {', '.join(expressions)} FROM {relation}").fetchall()[0]
     widths: dict[str, int] = {}
     for at, name in enumerate(lists):
         least, most, broken = answer[3 * at : 3 * at + 3]

@@ -92,8 +92,8 @@ def require_writable(name: str, path: str | os.PathLike[str], *, endings: tuple[
     target = Path(path).absolute()
     ancestors = target.parents[:1] if endings else (target, *target.parents)
     nearest = next((folder for folder in ancestors if os.path.lexists(folder)), target)
-    taken = endings and (target.is_dir() or target.suffix.lower() not in endings)
-    if taken or not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+    is_taken = endings and (target.is_dir() or target.suffix.lower() not in endings)
+    if is_taken or not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         kind = f"file ({', '.join(endings)}) in a folder" if endings else "folder"
         raise InvalidInput(f"{name} must be a {kind} that can be written, got {path}.")
 

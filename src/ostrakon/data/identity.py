@@ -102,8 +102,8 @@ def by_row(identities: Any, sql: Callable[[str], str], *, rounded: bool = False)
     connection = connect()
     try:
         connection.register("records", table)
-        asked = sql(identity_sql(describe_columns(connection, "records"), rounded=rounded))
-        return np.asarray(connection.execute(f"SELECT {asked} AS found FROM records").fetchnumpy()["found"])
+        expression = sql(identity_sql(describe_columns(connection, "records"), rounded=rounded))
+        return np.asarray(connection.execute(f"SELECT {expression} AS found FROM records").fetchnumpy()["found"])
     finally:
         connection.close()
 

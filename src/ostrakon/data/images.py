@@ -211,11 +211,11 @@ def _upright(
     """A picture, turned upright and on white, and its kind: "L" (grey), "RGB" or "F" (grey, of more than 8 bits)."""
     from PIL import Image, ImageOps
 
-    with Image.open(file, formats=formats) as stored:
-        if stored.width * stored.height > most_pixels:
-            raise ValueError(f"{stored.width} x {stored.height} pixels")
-        kind = _kind(stored)
-        image = ImageOps.exif_transpose(stored)
+    with Image.open(file, formats=formats) as picture:
+        if picture.width * picture.height > most_pixels:
+            raise ValueError(f"{picture.width} x {picture.height} pixels")
+        kind = _kind(picture)
+        image = ImageOps.exif_transpose(picture)
         if "A" in image.getbands() or "transparency" in image.info:
             image = image.convert("RGBA")
             image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
@@ -229,16 +229,16 @@ def _header(file: Path) -> tuple[tuple[int, int], str]:
     """((height, width), kind) of a picture, without reading all of it."""
     from PIL import Image
 
-    with _readable(file), Image.open(file) as stored:
-        width, height = stored.size
-        turned = stored.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8)
-        return ((width, height) if turned else (height, width)), _kind(stored)
+    with _readable(file), Image.open(file) as image:
+        width, height = image.size
+        turned = image.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8)
+        return ((width, height) if turned else (height, width)), _kind(image)
 
 
-def _kind(stored: Any) -> str:
-    if stored.mode in ("I;16", "I", "F"):
+def _kind(image: Any) -> str:
+    if image.mode in ("I;16", "I", "F"):
         return "F"
-    return "L" if stored.mode in ("1", "L") else "RGB"
+    return "L" if image.mode in ("1", "L") else "RGB"
 
 
 def _array(image: Any, kind: str) -> NDArray[Any]:
@@ -334,8 +334,8 @@ def _sets(labels: NDArray[Any], location: Path, names: Labels) -> NDArray[Any]:
         raise InvalidInput(
             f"{location} must have 0 or 1 in a column for each of {len(names.names)} labels, got shape {labels.shape}."
         )
-    known = np.array(names.names)
-    return np.array([SEPARATOR.join(known[row == 1]) or SEPARATOR for row in labels])
+    set_names = np.array(names.names)
+    return np.array([SEPARATOR.join(set_names[row == 1]) or SEPARATOR for row in labels])
 
 
 def _text(labels: NDArray[Any], location: Path, coding: Quantity | Labels | None = None) -> NDArray[Any]:

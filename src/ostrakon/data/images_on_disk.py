@@ -82,23 +82,23 @@ def stored_arrays(path: Path, large: Sequence[str]) -> dict[str, NDArray[Any]]:
     large: names of arrays that may be larger than memory. Raises what NumPy and the layers below it raise.
     """
     small = path.stat().st_size <= _IN_MEMORY
-    loaded = np.load(path, mmap_mode=None if small else "r", allow_pickle=False)
-    if isinstance(loaded, np.ndarray):
-        return {"X": loaded}
-    with loaded:
-        names = loaded.zip.namelist() if loaded.zip is not None else []
+    arrays = np.load(path, mmap_mode=None if small else "r", allow_pickle=False)
+    if isinstance(arrays, np.ndarray):
+        return {"X": arrays}
+    with arrays:
+        names = arrays.zip.namelist() if arrays.zip is not None else []
         if len(set(names)) < len(names):
             raise ValueError("an array is there twice")
         packed = {name for name in large if f"{name}.npy" in names}
-        return {name: _unpacked(path, name) if name in packed else loaded[name] for name in loaded.files}
+        return {name: _unpacked(path, name) if name in packed else arrays[name] for name in arrays.files}
 
 
 def _unpacked(path: Path, name: str) -> NDArray[Any]:
     """Return one array of an .npz: `numpy.load` has no way to take it block by block."""
     with zipfile.ZipFile(path) as packed, packed.open(f"{name}.npy") as file:
         version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, in_columns, dtype = read(file)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, in_columns, dtype = read_header(file)
         if dtype.hasobject:
             raise ValueError("objects are not read")
         if in_columns or not shape or version > (2, 0):

@@ -36,8 +36,8 @@ def require_listed(private: Table, target: str, labels: Labels) -> None:
     cells, rows = _cells(private, target), rows_of_labels(private, target)
     foreign = {part: times for part, times in rows.items() if part.strip() and part.strip() not in labels.names}
     if foreign:
-        known = ", ".join(literal(part) for part in rows if part not in foreign)
-        count = f"SELECT count(*), count(*) FILTER (NOT list_has_all([{known}]::VARCHAR[], parts)) FROM ({cells})"
+        listing = ", ".join(literal(part) for part in rows if part not in foreign)
+        count = f"SELECT count(*), count(*) FILTER (NOT list_has_all([{listing}]::VARCHAR[], parts)) FROM ({cells})"
         everyone, having = private.fetch(count)[0]
         raise InvalidInput(foreign_labels(foreign, everyone, labels.not_among, having=having))
 

@@ -130,24 +130,24 @@ def columns_by_name(Y: Any, names: Any) -> Any:
     if not hasattr(Y, "columns") or len(Y.columns) < 2:
         return Y
     frame = as_frame(Y, "y")
-    position, wanted = {str(name): at for at, name in enumerate(frame.columns)}, [str(name) for name in names]
-    unnamed = isinstance(frame.columns, pd.RangeIndex) and not set(position) & set(wanted)
-    if not unnamed and sorted(map(str, frame.columns)) != sorted(wanted):
+    position, requested = {str(name): at for at, name in enumerate(frame.columns)}, [str(name) for name in names]
+    unnamed = isinstance(frame.columns, pd.RangeIndex) and not set(position) & set(requested)
+    if not unnamed and sorted(map(str, frame.columns)) != sorted(requested):
         raise InvalidInput(
-            f"y must have a column for each label in classes, named like it: {quote(wanted)}, got the columns "
+            f"y must have a column for each label in classes, named like it: {quote(requested)}, got the columns "
             f"{quote(list(frame.columns))}."
         )
-    return Y if unnamed else frame.iloc[:, [position[name] for name in wanted]]
+    return Y if unnamed else frame.iloc[:, [position[name] for name in requested]]
 
 
 def require_indicators(Y: Any, names: Sequence[Any]) -> NDArray[np.int64]:
     """Y as 0 or 1 for every label, (rows, labels). Errors: `InvalidInput` for another shape, or other values."""
-    given = np.asarray(Y)
-    if given.ndim != 2 or given.shape[1] != len(names):
+    array = np.asarray(Y)
+    if array.ndim != 2 or array.shape[1] != len(names):
         raise InvalidInput(
-            f"y must have a column for each of the {len(names)} labels in classes, got the shape {given.shape}."
+            f"y must have a column for each of the {len(names)} labels in classes, got the shape {array.shape}."
         )
-    bad = ~np.isin(given, (0, 1))
+    bad = ~np.isin(array, (0, 1))
     if bad.any():
-        raise InvalidInput(f"y must be 0 or 1 for every label, got {given[bad][0]}.")
-    return given.astype(np.int64)
+        raise InvalidInput(f"y must be 0 or 1 for every label, got {array[bad][0]}.")
+    return array.astype(np.int64)

@@ -118,16 +118,16 @@ def object_path(uri: str, options: str | os.PathLike[str] | None = None) -> Obje
     an ACL that lets others read, a missing client (the extra `s3`).
     """
     path = stored_path("store", uri)
-    given = {} if options is None else read_toml("store-options", options)
-    for name, value in given.items():
+    settings = {} if options is None else read_toml("store-options", options)
+    for name, value in settings.items():
         if name not in _OPTIONS:
             raise InvalidInput(f"store-options may have {', '.join(_OPTIONS)}, got {name}.")
-        allowed = _OPTIONS[name]
-        if not (isinstance(value, str) and value if allowed is None else type(value) is type(allowed[0])):
+        choices = _OPTIONS[name]
+        if not (isinstance(value, str) and value if choices is None else type(value) is type(choices[0])):
             raise InvalidInput(f"store-options: {name} must be of another type.")
-        if allowed is not None and value not in allowed:
-            raise InvalidInput(f"store-options: {name} must be one of {', '.join(map(str, allowed))}, got {value!r}.")
-    return ObjectPath(path.uri, tuple(sorted(given.items())))
+        if choices is not None and value not in choices:
+            raise InvalidInput(f"store-options: {name} must be one of {', '.join(map(str, choices))}, got {value!r}.")
+    return ObjectPath(path.uri, tuple(sorted(settings.items())))
 
 
 def is_uri(path: AnyPath) -> bool:

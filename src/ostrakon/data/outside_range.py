@@ -40,14 +40,14 @@ def outside_table(private: Table, columns: Columns, public: pd.DataFrame) -> dic
     names = [name for name in names if np.isfinite(ranges[name]).all()]
     if not names:
         return {}
-    types, asked = dict(private.typed_columns), list[str]()
+    types, expressions = dict(private.typed_columns), list[str]()
     for name in names:
         value = f"({_value(quoted(name), columns.kinds[name], types[name])})"
         low, high = ranges[name]
         if columns.kinds[name].startswith("date"):
             low, high = np.floor(low), np.ceil(high)  # days
-        asked += [f"count({value})", f"count(*) FILTER ({value} < {float(low)!r} OR {value} > {float(high)!r})"]
-    counts = private.fetch(f"SELECT {', '.join(asked)} FROM ({private.select(names)})")[0]
+        expressions += [f"count({value})", f"count(*) FILTER ({value} < {float(low)!r} OR {value} > {float(high)!r})"]
+    counts = private.fetch(f"SELECT {', '.join(expressions)} FROM ({private.select(names)})")[0]
     return {name: counts[2 * at + 1] / max(counts[2 * at], 1) for at, name in enumerate(names)}
 
 
@@ -95,7 +95,7 @@ def in_words(shares: Mapping[str, float], *, public_rows: int) -> str | None:
     )
 
 
-def _value(cell: str, kind: Kind, stored: str) -> str:
+def _value(cell: str, kind: Kind, type_name: str) -> str:
     """SQL for a cell as a number, of dates days since 2000; NULL where it cannot be read."""
     text, pattern = f"{cell}::VARCHAR", FORMS[kind].pattern or ""
     if kind == "date":
@@ -109,7 +109,7 @@ def _value(cell: str, kind: Kind, stored: str) -> str:
         iso = rf"regexp_replace({text}, '^(\d+)[./-](\d+)[./-](\d+).*$', '{order}')"
         day = f"date_diff('day', {_ORIGIN}, try_cast({iso} AS DATE))"
         return f"CASE WHEN regexp_full_match({text}, {literal(pattern)}) THEN {day} END"
-    if stored != "VARCHAR" or kind == "number":
+    if type_name != "VARCHAR" or kind == "number":
         return f"CASE WHEN isfinite(try_cast({cell} AS DOUBLE)) THEN try_cast({cell} AS DOUBLE) END"
     plain = f"regexp_replace({text}, {literal(_SIGNS)}, '', 'g')"
     plain = f"replace(replace({plain}, '.', ''), ',', '.')" if kind == "decimal comma" else f"replace({plain}, ',', '')"

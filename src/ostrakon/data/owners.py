@@ -43,12 +43,12 @@ def likely_owners(public: pd.DataFrame, outside: Mapping[str, float], different:
     return [name for name in likely if different(name) <= _REPEATED]
 
 
-def owners_in_words(names: Iterable[str], *, kept: Iterable[str]) -> list[str]:
-    """Return one sentence for each, for the command line. kept: columns that are learned from."""
+def owners_in_words(names: Iterable[str], *, features: Iterable[str]) -> list[str]:
+    """Return one sentence for each, for the command line. features: columns that are learned from."""
     return [
         f"{name!r} looks like an identifier with several rows each, and only single rows are protected: "
         f"--by {shlex.quote(name)} protects all rows of each"
-        f"{f', --drop {shlex.quote(name)} leaves it out' if name in kept else ''}."
+        f"{f', --drop {shlex.quote(name)} leaves it out' if name in features else ''}."
         for name in names
     ]
 

@@ -25,10 +25,10 @@ def require_same_form(table: Table, columns: Columns, *, public: Table, what: st
         if kind == "left out":
             continue
         words = kind in ("category", "text")
-        (known, read), (known_public, read_public) = here[name], there[name]
+        (present, readable), (present_public, read_public) = here[name], there[name]
         # In a column of words, the readable cells are those that are numbers.
-        words_lost = words and 2 * read > known and 2 * read_public <= known_public
-        if words_lost or (not words and 2 * read < known):
+        words_lost = words and 2 * readable > present and 2 * read_public <= present_public
+        if words_lost or (not words and 2 * readable < present):
             other = "numbers" if words else "something else"
             raise InvalidInput(
                 f"The column {name!r} of the {what} table {table.path} must hold {FORMS[kind].words} as in the public "
@@ -39,19 +39,19 @@ def require_same_form(table: Table, columns: Columns, *, public: Table, what: st
 def _readable(table: Table, columns: Columns) -> dict[str, tuple[int, int]]:
     """For every kept column, the number of cells that are not missing, and of those that fit the column's kind."""
     types = dict(table.typed_columns)
-    asked = ", ".join(
+    expressions = ", ".join(
         f"count({quoted(name)}), count(*) FILTER ({_condition(quoted(name), columns.kinds[name], types[name])})"
         for name in columns.kept
     )
-    counts = table.fetch(f"SELECT {asked} FROM ({table.select(columns.kept)})")[0]
+    counts = table.fetch(f"SELECT {expressions} FROM ({table.select(columns.kept)})")[0]
     return {name: (int(counts[2 * at]), int(counts[2 * at + 1])) for at, name in enumerate(columns.kept)}
 
 
-def _condition(cell: str, kind: Kind, stored: str) -> str:
+def _condition(cell: str, kind: Kind, type_name: str) -> str:
     text = f"{cell}::VARCHAR"
-    if not kind.startswith("date") and _NUMBERS.fullmatch(stored):
+    if not kind.startswith("date") and _NUMBERS.fullmatch(type_name):
         return f"{cell} IS NOT NULL"
-    form = FORMS[kind].pattern if kind in ("date", DIGITS) or stored == "VARCHAR" else None
+    form = FORMS[kind].pattern if kind in ("date", DIGITS) or type_name == "VARCHAR" else None
     if form is not None:
         return f"regexp_full_match({text}, {literal(form)})"
     return f"try_cast({text} AS DOUBLE) IS NOT NULL"

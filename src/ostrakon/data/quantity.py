@@ -53,14 +53,14 @@ class Quantity:
         object.__setattr__(self, "high", high)
 
     @classmethod
-    def of(cls, given: Any) -> Self:
+    def of(cls, value: Any) -> Self:
         """The range of `0,50` or of a sequence of two numbers. Errors: `InvalidInput` for anything else."""
-        parts: Any = given.split(",") if isinstance(given, str) else given
-        if isinstance(given, str) and not all(NUMBER.fullmatch(part.strip()) for part in parts):
+        parts: Any = value.split(",") if isinstance(value, str) else value
+        if isinstance(value, str) and not all(NUMBER.fullmatch(part.strip()) for part in parts):
             parts = None
         if not isinstance(parts, Sequence | np.ndarray) or len(parts) != 2:
-            raise InvalidInput(f"range must be two numbers, LOW,HIGH, such as 0,50, got {quote(given)}.")
-        ends = [float(part) for part in parts] if isinstance(given, str) else [finite("range", part) for part in parts]
+            raise InvalidInput(f"range must be two numbers, LOW,HIGH, such as 0,50, got {quote(value)}.")
+        ends = [float(part) for part in parts] if isinstance(value, str) else [finite("range", part) for part in parts]
         return cls(low=ends[0], high=ends[1])
 
     def steps(self, values: Any) -> NDArray[np.int64]:

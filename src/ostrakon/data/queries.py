@@ -31,8 +31,8 @@ def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], Any]
 
 
 def _new_database(**settings: Any) -> duckdb.DuckDBPyConnection:
-    given = {"temp_directory": "", "disabled_optimizers": ",".join(_DISABLED), **settings}
-    return duckdb.connect(config={name: str(value) for name, value in given.items()})
+    config = {"temp_directory": "", "disabled_optimizers": ",".join(_DISABLED), **settings}
+    return duckdb.connect(config={name: str(value) for name, value in config.items()})
 
 
 @functools.cache

@@ -164,12 +164,12 @@ class ShardFolder:
         """The rows of consecutive teachers, not yet read. Errors: `InvalidInput` for teachers that do not exist."""
         whole("index", teachers.start, at_most=self.n_teachers - 1)
         whole("index", teachers.stop - 1, at_least=teachers.start, at_most=self.n_teachers - 1)
-        asked = (
+        numbers = (
             number
             for number, own in enumerate(pieces(self.n_teachers))
             if own.start < teachers.stop and teachers.start < own.stop
         )
-        listed = [(name, self.listed[name]) for name in map(_file_name, asked) if name in self.listed]
+        listed = [(name, self.listed[name]) for name in map(_file_name, numbers) if name in self.listed]
         if isinstance(self.folder, ObjectPath):
             files = tuple(ShardFile(self.folder / _stored_name(*entry), entry[1]) for entry in listed)
         else:
@@ -247,9 +247,9 @@ def partition_table(
     n_teachers = whole("n_teachers", n_teachers, at_least=1)
     if by is not None and by not in table.columns:
         raise InvalidInput(f"The column of users {by!r} is not in {table.path}.")
-    written = list(table.columns if columns is None else columns)
+    names = list(table.columns if columns is None else columns)
     content = list(table.columns if identity is None else identity)
-    belongs = {"table": digest, "key": sha256(key), "by": by, "columns": written, "labels": labels}
+    belongs = {"table": digest, "key": sha256(key), "by": by, "columns": names, "labels": labels}
     if identity is not None:
         belongs["identity"] = content
     split = _Split(
@@ -257,7 +257,7 @@ def partition_table(
         n_teachers=n_teachers,
         key=key,
         identity=content if by is None else [by],
-        written=[_written(name, table, labels) for name in written],
+        written=[_written(name, table, labels) for name in names],
         belongs=belongs,
         memory_limit=memory_limit,
         threads=min(os.cpu_count() or 1, _MOST_THREADS) if threads is None else whole("threads", threads, at_least=1),
@@ -355,16 +355,16 @@ def _join(folder: Path, file: Path) -> None:
                 with pq.ParquetFile(part) as source:
                     for group in range(source.num_row_groups):
                         whole_piece.write_table(source.read_row_group(group, use_threads=False))
-    with open(file, "rb") as written:
-        os.fsync(written.fileno())
+    with open(file, "rb") as piece:
+        os.fsync(piece.fileno())
     shutil.rmtree(folder)
 
 
 def _free_names(table: Table, *wanted: str) -> list[str]:
     """Return names for added columns that the table does not use itself."""
-    taken, free = {column.lower() for column in table.columns}, list[str]()
+    existing, free = {column.lower() for column in table.columns}, list[str]()
     for name in wanted:
-        while name in taken:
+        while name in existing:
             name += "_"
         free.append(name)
     return free

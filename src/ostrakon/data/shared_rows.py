@@ -34,9 +34,9 @@ class CountedRows:
         """From the marks of all rows, in memory."""
         different, times = np.unique(marks, return_counts=True)
 
-        def among(wanted: Marks) -> NDArray[np.int64]:
-            at = np.minimum(np.searchsorted(different, wanted), len(different) - 1)
-            return np.where(different[at] == wanted, times[at], 0)
+        def among(marks: Marks) -> NDArray[np.int64]:
+            at = np.minimum(np.searchsorted(different, marks), len(different) - 1)
+            return np.where(different[at] == marks, times[at], 0)
 
         return cls(rows=len(marks), among=among, twice=lambda: float((times == 2).sum()))
 
@@ -104,5 +104,5 @@ def refuse_shared_rows(private: CountedRows, public_marks: Marks, *, allow: str 
 def _by_repeated_public_rows(times: NDArray[np.int64], private_rows: int) -> float:
     """How many private rows are as likely in the public table as public rows are there again, with a wide margin."""
     repeated = int(times[times > 1].sum())
-    expected = private_rows / int(times.sum()) * (repeated + 5 * math.sqrt(repeated) + 8)
-    return expected + 3 * math.sqrt(expected)
+    threshold = private_rows / int(times.sum()) * (repeated + 5 * math.sqrt(repeated) + 8)
+    return threshold + 3 * math.sqrt(threshold)

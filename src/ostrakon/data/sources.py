@@ -102,7 +102,7 @@ def _open(path: Path | ObjectPath, names: Sequence[str] | str | None, header: bo
         raise InvalidInput(f"{path} is UTF-16 text; save it as UTF-8.")
     if like is not None:
         require_same_delimiter(path, like)
-    return open_csv(path, names=names, header=header, known=None if like is None else dialect_of(path, like))
+    return open_csv(path, names=names, header=header, own_dialect=None if like is None else dialect_of(path, like))
 
 
 def _refuse_other_format(path: Path, start: bytes) -> None:

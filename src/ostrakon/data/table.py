@@ -116,8 +116,8 @@ class Table:
 
     def identity(self, columns: Sequence[str], *, rounded: bool = False) -> str:
         """SQL text expression for the identity of a row of `select(columns)` (see `identity_sql`)."""
-        described = self.fetch(f"DESCRIBE {self.select(columns)}")
-        return identity_sql([(str(name), str(kind)) for name, kind, *_ in described], rounded=rounded)
+        types = self.fetch(f"DESCRIBE {self.select(columns)}")
+        return identity_sql([(str(name), str(kind)) for name, kind, *_ in types], rounded=rounded)
 
     def read(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """Return the table, or some of its columns, in memory."""
@@ -143,8 +143,8 @@ class Table:
         broken = [f"contains({cell}, chr(10)) OR contains({cell}, chr(13))" for cell in cells]
         if self.kind != "csv" or not broken:
             return
-        counted = ", ".join(f"count(*) FILTER ({sign})" for sign in broken)
-        counts = self.fetch(f"SELECT {counted} FROM {self.relation}")[0]
+        expressions = ", ".join(f"count(*) FILTER ({sign})" for sign in broken)
+        counts = self.fetch(f"SELECT {expressions} FROM {self.relation}")[0]
         name = next((name for name, cells in zip(columns, counts, strict=True) if cells), None)
         if name is not None:
             raise InvalidInput(
@@ -176,10 +176,10 @@ class Table:
         rows = self.rows()
 
         def among(marks: NDArray[Any]) -> NDArray[np.int64]:
-            known = pa.table({"mark": marks, "place": np.arange(len(marks))})
+            numbers = pa.table({"mark": marks, "place": np.arange(len(marks))})
             query = f"SELECT place, count(*) AS times FROM ({own}) JOIN known_marks USING (mark) GROUP BY place"
             with asking(self.path) as connection:
-                connection.register("known_marks", known)
+                connection.register("known_marks", numbers)
                 counts = interruptible(connection, lambda: connection.execute(query).fetchnumpy())
             times = np.zeros(len(marks), np.int64)
             times[counts["place"]] = counts["times"]
@@ -238,9 +238,9 @@ class Table:
                     f"{self.path}; {column!r} is empty or something else in {times} rows."
                 )
         pairs = zip(columns, texts, strict=True)
-        joined = ", ".join(f"CASE WHEN {text} IN ({yes}) THEN {literal(column)} END" for column, text in pairs)
+        cases = ", ".join(f"CASE WHEN {text} IN ({yes}) THEN {literal(column)} END" for column, text in pairs)
         hidden = ", ".join(map(quoted, own))
-        labels = f"concat_ws({literal(SEPARATOR)}, {joined}) AS {quoted(name)}"
+        labels = f"concat_ws({literal(SEPARATOR)}, {cases}) AS {quoted(name)}"
         return replace(
             self,
             columns=(*self.columns, name),
@@ -337,8 +337,8 @@ def label_sql(column: str, kind: str) -> str:
         return (
             f"CASE WHEN isnan({cell}::DOUBLE) THEN NULL ELSE regexp_replace(({cell}::DOUBLE)::VARCHAR, '\\.0$', '') END"
         )
-    whole = f"regexp_replace({cell}::VARCHAR, '^(-?[0-9]+)\\.0+$', '\\1')"
-    return f"regexp_replace({whole}, '^(-?[0-9]+\\.[0-9]*[1-9])0+$', '\\1')"
+    integers = f"regexp_replace({cell}::VARCHAR, '^(-?[0-9]+)\\.0+$', '\\1')"
+    return f"regexp_replace({integers}, '^(-?[0-9]+\\.[0-9]*[1-9])0+$', '\\1')"
 
 
 def literal(text: str) -> str:

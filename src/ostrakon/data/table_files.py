@@ -23,12 +23,12 @@ def parts_of(path: Path | ObjectPath) -> list[str]:
         return [path.as_posix()]
     if isinstance(path, ObjectPath):
         try:
-            named = {part: part.removeprefix(path.uri) for part in path.below(".parquet")}
+            names = {part: part.removeprefix(path.uri) for part in path.below(".parquet")}
         except OSError as error:
             raise InvalidInput(f"{path} cannot be read ({error}).") from None
     else:
-        named = {part.as_posix(): part.relative_to(path).as_posix() for part in _parquet_files(path)}
-    parts = [part for part, name in named.items() if not any(map(_HIDDEN.match, name.split("/")))]
+        names = {part.as_posix(): part.relative_to(path).as_posix() for part in _parquet_files(path)}
+    parts = [part for part, name in names.items() if not any(map(_HIDDEN.match, name.split("/")))]
     if not parts:
         raise InvalidInput(f"{path} must be a Parquet file, or a folder of them; there is none.")
     if isinstance(path, Path):

@@ -112,8 +112,8 @@ class TableTask:
         users: whether to keep its user, too, if there is a column for it. digest: a checksum of the table, by which
         shards of another table are refused.
         """
-        kept = [*self.columns.kept, self.target, *self.extra, *([self.by] if users and self.by is not None else [])]
-        how: dict[str, Any] = {"key": key, "by": self.by, "columns": kept, "labels": self.target, "digest": digest}
+        names = [*self.columns.kept, self.target, *self.extra, *([self.by] if users and self.by is not None else [])]
+        how: dict[str, Any] = {"key": key, "by": self.by, "columns": names, "labels": self.target, "digest": digest}
         if self.protects == "labels":
             # The label must not decide the teacher of a row: another label would move the row to another teacher.
             how["identity"] = [name for name in self.private.columns if name != self.target]
@@ -204,7 +204,7 @@ def open_task(
     by_name = _user_column(hidden, by, (target_name, *parts))
     shown = hidden if protect == "labels" else _named_like(shown, hidden, target_name)
     consent, leveled = _with_levels(consent, hidden, target_name, by_name)
-    dropped = dropped_columns(drop, hidden, shown, kept=(target_name, by_name, *parts)) | {*parts} | leveled
+    dropped = dropped_columns(drop, hidden, shown, required=(target_name, by_name, *parts)) | {*parts} | leveled
     features = _features(hidden, target_name, by_name, dropped)
     require_same_widths(features, shown.columns, what="public table")
     _needs(shown, features, hidden, "public", target=target_name)
@@ -214,8 +214,8 @@ def open_task(
     _enough_rows(shown)
     seen = shown.read(features)
     columns = Columns.of(seen, text=text)
-    known = shown if protect == "records" else None
-    all_labels, origin = _classes(hidden, known, target_name, classes, alone=alone, coding=coding)
+    vocabulary = shown if protect == "records" else None
+    all_labels, origin = _classes(hidden, vocabulary, target_name, classes, alone=alone, coding=coding)
     compared = protect == "records" and not allow_shared_rows
     with _no_changed_rows(hidden, columns, seen) if compared else nullcontext():
         for some in compared_columns(seen) if compared else ():
@@ -329,14 +329,15 @@ def open_described_task(
             f"{absent[0]!r} is missing ({len(absent)} of {len(domain.names)} are)."
         )
     if hidden.kind != "csv":
-        for name, described in domain.columns.items():
-            described.require_type(name, dict(hidden.typed_columns)[name], hidden.path)
+        for name, column in domain.columns.items():
+            column.require_type(name, dict(hidden.typed_columns)[name], hidden.path)
     target_name = hidden.column(target, what="target column")
     by_name = None if by is None else hidden.column(by, what="column of users")
-    taken = next((name for name in domain.names if name in (target_name, by_name)), None)
-    if taken is not None or by_name == target_name:
+    reserved = next((name for name in domain.names if name in (target_name, by_name)), None)
+    if reserved is not None or by_name == target_name:
         raise InvalidInput(
-            f"The target and the column of users must be no features, and two columns, got {taken or by_name!r} twice."
+            "The target and the column of users must be no features, and two columns, got "
+            f"{reserved or by_name!r} twice."
         )
     tested = None
     if test is not None:
@@ -367,30 +368,30 @@ def _require_vouched_header(private: Table, public: Table | None, *columns: str 
     if private.kind != "csv" or not private.header:
         return
     # A position is not a name, though a cell may look like it.
-    named = {str(name) for name in columns if name is not None and not re.fullmatch(r"-?\d+", str(name))}
-    known = named | (set(public.columns) if public is not None and public.header else set())
-    if not {name.lower() for name in private.columns} & {name.lower() for name in known}:
-        asked = ", ".join(f"{name!r}" for name in columns if name is not None)
-        nobody = f"neither {asked} nor the public table names" if public is not None else f"{asked} does not name"
+    names = {str(name) for name in columns if name is not None and not re.fullmatch(r"-?\d+", str(name))}
+    vouched = names | (set(public.columns) if public is not None and public.header else set())
+    if not {name.lower() for name in private.columns} & {name.lower() for name in vouched}:
+        listing = ", ".join(f"{name!r}" for name in columns if name is not None)
+        nobody = f"neither {listing} nor the public table names" if public is not None else f"{listing} does not name"
         raise InvalidInput(
             f"The first row of {private.path} may be a header or a record, because {nobody} one of its columns: give "
             "--names, or the target by its name, spelled as in the file."
         )
 
 
-def dropped_columns(drop: Sequence[str], *tables: Table, kept: Sequence[str | None]) -> frozenset[str]:
-    """The columns of `tables` to leave out. drop: names; of an embedding all its parts. kept: those that must stay.
+def dropped_columns(drop: Sequence[str], *tables: Table, required: Sequence[str | None]) -> frozenset[str]:
+    """The columns of `tables` to leave out. drop: names; of an embedding all its parts. required: those that must stay.
 
-    Errors: `InvalidInput` for a name that no table has, and for one of `kept`.
+    Errors: `InvalidInput` for a name that no table has, and for one of `required`.
     """
-    known = dict.fromkeys(name for table in tables for name in table.columns)
-    parts = groups(known)
+    existing = dict.fromkeys(name for table in tables for name in table.columns)
+    parts = groups(existing)
     dropped = set[str]()
     for name in drop:
-        if name in kept:
+        if name in required:
             raise InvalidInput(f"drop must not name the target or the column of users, got {name!r}.")
-        if name not in known and name not in parts:
-            meant = did_you_mean(name, [*known, *parts])
+        if name not in existing and name not in parts:
+            meant = did_you_mean(name, [*existing, *parts])
             raise InvalidInput(f"drop must name columns of the tables, which have none named {name!r}.{meant}")
         dropped |= set(parts.get(name, (name,)))
     return frozenset(dropped)
@@ -398,9 +399,9 @@ def dropped_columns(drop: Sequence[str], *tables: Table, kept: Sequence[str | No
 
 def _named_like(table: Table, private: Table, target: str) -> Table:
     """Return the table; where it and the private one have no header, opened with the private one's names."""
-    known = {name.lower() for name in private.columns}
+    private_names = {name.lower() for name in private.columns}
     # In a table of text alone, the first row looks like a header; unknown names are data.
-    bare = not table.header or (not private.header and not known & {name.lower() for name in table.columns})
+    bare = not table.header or (not private.header and not private_names & {name.lower() for name in table.columns})
     if table.kind != "csv" or not bare:
         return table
     names = list(private.columns)
@@ -440,9 +441,9 @@ def _no_gaps(table: Table, by: str | None) -> None:
 def _no_changed_rows(private: Table, columns: Columns, public: pd.DataFrame) -> Generator[None]:
     """See `refuse_changed_rows`, whose distances take as long as the other questions to tables, asked meanwhile."""
     with ThreadPoolExecutor(1) as beside:
-        asked = beside.submit(refuse_changed_rows, columns.apply(private.sample(columns.kept)), columns.apply(public))
+        future = beside.submit(refuse_changed_rows, columns.apply(private.sample(columns.kept)), columns.apply(public))
         yield
-        asked.result()
+        future.result()
 
 
 def _no_line_breaks(private: Table, columns: Columns, public: pd.DataFrame) -> None:
@@ -483,8 +484,8 @@ def _classes(
         if len(labels) < different / 2:
             raise InvalidInput(several_labels(labels, f"target {target!r}"))
         raise InvalidInput(refused_quantity(f"target {target!r}", different, about=True))
-    shown = list(public.label_counts(target)) if public is not None and target in public.columns else None
+    public_labels = list(public.label_counts(target)) if public is not None and target in public.columns else None
     public_table = "the data" if public is None else f"the public table {public.path}"
     return agree_on_classes(
-        private.label_counts(target), shown, classes, target=target, public=public_table, alone=alone
+        private.label_counts(target), public_labels, classes, target=target, public=public_table, alone=alone
     )

@@ -46,13 +46,13 @@ def understood_table(
     facts = kinds_in_words(columns)
     partly = {name: note for name, note in columns.notes.items() if name in columns.kept}
     for what, as_text in (("Read as missing", False), ("Read as text", True)):
-        said = [
+        rows = [
             f"{name} ({note.removeprefix(AS_TEXT)})"
             for name, note in partly.items()
             if note.startswith(AS_TEXT) == as_text
         ]
-        if said:
-            facts[what] = listed(said, between="; ")
+        if rows:
+            facts[what] = listed(rows, between="; ")
     reasons: dict[str, list[str]] = {}
     for name in columns.left_out:
         reasons.setdefault(columns.notes.get(name, ""), []).append(name)
@@ -60,8 +60,8 @@ def understood_table(
         reasons["the private table has no such column"] = list(only_public)
     if reasons:
         facts["Not used"] = "; ".join(f"{listed(names)}: {why}" for why, names in reasons.items())
-    said = _in_words(classes, classes_from, coding)
-    facts["Target"] = said if isinstance(coding, Labels) and "," in target else f"{target}: {said}"
+    labels = _in_words(classes, classes_from, coding)
+    facts["Target"] = labels if isinstance(coding, Labels) and "," in target else f"{target}: {labels}"
     if by is not None:
         facts["User column"] = by
     facts |= _pool(public_rows, protects)
@@ -104,8 +104,8 @@ def _in_words(classes: Sequence[str], classes_from: str, coding: Quantity | Labe
     if isinstance(coding, Quantity):
         return f"a quantity from {coding.in_words}"
     if coding is not None:
-        several = "labels, of which a row may have none, one or several"
-        return f"{len(classes)} {several} ({listed(classes)}; {classes_from})"
+        words = "labels, of which a row may have none, one or several"
+        return f"{len(classes)} {words} ({listed(classes)}; {classes_from})"
     return f"{len(classes)} classes ({listed(classes)}; {classes_from})"
 
 
@@ -143,6 +143,6 @@ def listed(names: Iterable[str], *, between: str = ", ") -> str:
     >>> listed(["a", "b"])
     'a, b'
     """
-    given = [str(name) for name in names]
-    more = f" and {len(given) - SHOWN} more" if len(given) > SHOWN else ""
-    return between.join(given[:SHOWN]) + more
+    texts = [str(name) for name in names]
+    more = f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
+    return between.join(texts[:SHOWN]) + more

@@ -116,11 +116,11 @@ def _tell(
 ) -> Literal["counts", "predictions"]:
     """Return the only kind that the numbers can be, or an error."""
     columns = array.shape[1]
-    known = array[~np.isnan(array)] if array.dtype.kind == "f" else array
-    odd = known[known != np.round(known)]
-    if known.size == 0 or odd.size or (known.size < array.size and not abstentions):
+    present = array[~np.isnan(array)] if array.dtype.kind == "f" else array
+    odd = present[present != np.round(present)]
+    if present.size == 0 or odd.size or (present.size < array.size and not abstentions):
         raise InvalidInput(f"The numbers of {file} must be whole, got {odd[0] if odd.size else 'nan'!s}.")
-    sums, most, least = array.sum(axis=1), known.max(), known.min()
+    sums, most, least = array.sum(axis=1), present.max(), present.min()
     if least < (-1 if abstentions else 0):
         silent = "; -1 stands for no vote where abstentions are declared" if least == -1 else ""
         raise InvalidInput(f"The numbers of {file} must be at least 0, got {least:g}{silent}.")
@@ -141,11 +141,13 @@ def _tell(
         and most < (classes if classes is not None else max(columns, 2))
     )
     if counts == predictions:
-        given = [
+        options = [
             f"{name}={value}" for name, value in (("teachers", teachers), ("classes", classes)) if value is not None
         ]
         rows = "of at most as many votes as there are teachers, whose number is needed" if abstentions else "of one sum"
-        neither = f"are neither counts (rows {rows}) nor predictions{' with ' if given else ''}{' and '.join(given)}"
+        neither = (
+            f"are neither counts (rows {rows}) nor predictions{' with ' if options else ''}{' and '.join(options)}"
+        )
         what = "can be both counts and predictions" if counts else neither
         raise InvalidInput(
             f"The numbers of {file} {what}; their kind must be given: counts (a row per query, a column per class) "
@@ -217,19 +219,19 @@ def _read(file: Path) -> tuple[str, NDArray[Any]]:
 def _read_numpy(file: Path) -> tuple[str, NDArray[Any]]:
     try:
         # Pickled arrays would run code from the file.
-        loaded = np.load(file, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return "", loaded
-        with loaded:
-            names = [name for name in ("votes", "counts", "predictions") if name in loaded.files]
-            if not names and len(loaded.files) == 1:
-                names = loaded.files
+        content = np.load(file, allow_pickle=False)
+        if isinstance(content, np.ndarray):
+            return "", content
+        with content:
+            names = [name for name in ("votes", "counts", "predictions") if name in content.files]
+            if not names and len(content.files) == 1:
+                names = content.files
             if len(names) != 1:
                 raise InvalidInput(
                     f"{file} must hold one array, or exactly one named votes, counts or predictions; "
-                    f"it holds {', '.join(loaded.files) or 'none'}."
+                    f"it holds {', '.join(content.files) or 'none'}."
                 )
-            return names[0], loaded[names[0]]
+            return names[0], content[names[0]]
     except InvalidInput:
         raise
     except (OSError, ValueError, EOFError, KeyError) as error:
@@ -248,18 +250,18 @@ def _table_with_names(file: Path) -> tuple[tuple[str, ...], NDArray[Any]]:
     table = open_table(file, header=False)
     frame = table.read()
     first = [str(name) for name in frame.columns]
-    named = table.kind != "csv"
+    has_names = table.kind != "csv"
     if table.kind == "csv":
         first = ["" if pd.isna(cell) else str(cell) for cell in frame.iloc[0]]
         if _is_header(first, frame.iloc[1:]):
-            frame, named = frame.iloc[1:], True
+            frame, has_names = frame.iloc[1:], True
     if first[0].strip().lower() in _ROW_NAMES and frame.shape[1] > 1:
         first, frame = first[1:], frame.iloc[:, 1:]
     if table.kind == "csv":
         numbers = frame.apply(pd.to_numeric, errors="coerce")
         if not (numbers.isna() & frame.notna()).to_numpy().any():
             frame = numbers
-    return tuple(first) if named else (), frame.to_numpy()
+    return tuple(first) if has_names else (), frame.to_numpy()
 
 
 def _is_header(first: list[str], rest: pd.DataFrame) -> bool:

@@ -200,7 +200,7 @@ def _rows_of_table(
     columns = [_target_column(table, one) for one in parts or (() if target is None else (target,))]
     name = target if parts or not columns else columns[0]
     owner = None if by is None else _column(table, by, what="column of users")
-    dropped = dropped_columns(drop, table, kept=(name, owner, *parts))
+    dropped = dropped_columns(drop, table, required=(name, owner, *parts))
     features = [column for column in table.columns if column not in (name, owner, *parts, *dropped)]
     if not features:
         raise InvalidInput(f"{path} has no column to learn from{'' if name is None else f' beside {name!r}'}.")

@@ -105,11 +105,11 @@ def legible(fonts: "Sequence[_Font]") -> "list[_Font]":
     """
     capitals = CHARACTERS[:26]
     plain = [font for font in fonts if all(map(font.has, capitals))]
-    drawn = {font: np.stack([font.draw(letter) for letter in capitals]) for font in plain}
-    plain = [font for font in plain if len(_different(list(drawn[font]))) == len(capitals)]
+    pictures = {font: np.stack([font.draw(letter) for letter in capitals]) for font in plain}
+    plain = [font for font in plain if len(_different(list(pictures[font]))) == len(capitals)]
     if not plain:
         return []
-    looks = np.stack([gaussian_filter(drawn[font].astype(np.float32), (0, 3, 3))[:, ::4, ::4] for font in plain])
+    looks = np.stack([gaussian_filter(pictures[font].astype(np.float32), (0, 3, 3))[:, ::4, ::4] for font in plain])
     looks = looks.reshape(len(plain), len(capitals), -1)
     looks -= looks.mean(axis=1, keepdims=True)
     usual = looks.mean(axis=0)
@@ -125,15 +125,15 @@ def _draw_characters(n_classes: int, sides: "Sequence[Sequence[_Font]]") -> tupl
     for character in CHARACTERS:
         if len(characters) == n_classes:
             break
-        taken: set[bytes] = set()
-        drawn: list[list[Drawings]] = []
+        keys: set[bytes] = set()
+        drawings: list[list[Drawings]] = []
         for fonts in sides:
             here = _different([font.draw(character) for font in fonts if font.has(character)])
-            drawn.append([drawing for drawing in here if drawing.tobytes() not in taken])
-            taken.update(drawing.tobytes() for drawing in here)
-        if min(map(len, drawn)) >= 3:
+            drawings.append([drawing for drawing in here if drawing.tobytes() not in keys])
+            keys.update(drawing.tobytes() for drawing in here)
+        if min(map(len, drawings)) >= 3:
             characters.append(character)
-            for of_side, own in zip(shapes, drawn, strict=True):
+            for of_side, own in zip(shapes, drawings, strict=True):
                 of_side.append(np.stack(own))
     if len(characters) < n_classes:
         raise InvalidInput(f"n_classes must be at most {len(characters)} with the fonts found here, got {n_classes}.")
@@ -169,10 +169,10 @@ class _Font:
 
     def without_doubles(self) -> Self:
         """The same font, without the characters that it draws alike."""
-        drawn = {character: self.draw(character).tobytes() for character in CHARACTERS if self.has(character)}
-        often = Counter(drawn.values())
+        drawings = {character: self.draw(character).tobytes() for character in CHARACTERS if self.has(character)}
+        often = Counter(drawings.values())
         one = copy(self)
-        one.known = {character for character, drawing in drawn.items() if often[drawing] == 1}
+        one.known = {character for character, drawing in drawings.items() if often[drawing] == 1}
         return one
 
 
@@ -187,8 +187,8 @@ def _kin(family: str) -> str:
 
 
 def _different(drawings: Sequence[Drawings]) -> list[Drawings]:
-    kept: dict[bytes, Drawings] = {}
+    by_digest: dict[bytes, Drawings] = {}
     for drawing in drawings:
         if drawing.max() > 127:
-            kept.setdefault(drawing.tobytes(), drawing)
-    return list(kept.values())
+            by_digest.setdefault(drawing.tobytes(), drawing)
+    return list(by_digest.values())

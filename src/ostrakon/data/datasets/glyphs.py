@@ -129,8 +129,8 @@ def draw_glyphs(labels: Labels, shapes: Shapes, rng: np.random.Generator) -> Ima
     out = np.empty((count, PIXELS, PIXELS), np.float32)
     for start in range(0, count, _CHUNK):
         rows = slice(start, start + _CHUNK)
-        drawn, which = np.unique(blur[rows] * len(sharp) + fonts[rows], return_inverse=True)
-        picked = _sample(_blurred(sharp, drawn), which, maps[rows])
+        kinds, which = np.unique(blur[rows] * len(sharp) + fonts[rows], return_inverse=True)
+        picked = _sample(_blurred(sharp, kinds), which, maps[rows])
         noise = rng.standard_normal(picked.shape, dtype=np.float32)
         out[rows] = np.clip(picked * ink[rows] + np.float32(0.03) * noise, 0, 1)
     return out
@@ -140,8 +140,8 @@ def _blurred(sharp: Drawings, which: Labels) -> Images:
     """Drawings by number, in [0, 1]: each once with a hard edge and, counted on from the last, with a soft one."""
     soft, number = np.divmod(which, len(sharp))
     out = sharp[number].astype(np.float32) / np.float32(255)
-    for width, asked in ((0.7, soft == 0), (1.6, soft == 1)):
-        out[asked] = gaussian_filter(out[asked], (0, width, width))
+    for width, rows in ((0.7, soft == 0), (1.6, soft == 1)):
+        out[rows] = gaussian_filter(out[rows], (0, width, width))
     return out
 
 

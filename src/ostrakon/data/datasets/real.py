@@ -110,7 +110,7 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
     return values.reshape(tuple(int(size) for size in shape))
 
 
-def _files(path: str | os.PathLike[str] | None, name: str, wanted: tuple[str, ...]) -> list[Path]:
+def _files(path: str | os.PathLike[str] | None, name: str, names: tuple[str, ...]) -> list[Path]:
     if path is None:
         root = os.environ.get("OSTRAKON_DATA")
         if not root:
@@ -120,7 +120,7 @@ def _files(path: str | os.PathLike[str] | None, name: str, wanted: tuple[str, ..
         path = Path(root, name)
     folder = Path(path)
     chosen = []
-    for file in wanted:
+    for file in names:
         candidates = [folder / file, folder / f"{file}.gz"]
         existing = next((candidate for candidate in candidates if candidate.is_file()), None)
         if existing is None:

@@ -45,7 +45,7 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
         in_words(far_outside, public_rows=len(public_rows)),
         tables.understood(public_rows=len(public_rows)),
     )
-    notes = (*owners_in_words(owners, kept=tables.columns.kept), *(() if note is None else (note,)))
+    notes = (*owners_in_words(owners, features=tables.columns.kept), *(() if note is None else (note,)))
     quantity = tables.coding
     if isinstance(quantity, Quantity):
         clipped = tables.private.share_outside(tables.target, quantity.low, quantity.high)
