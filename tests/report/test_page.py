@@ -58,7 +58,7 @@ class Reader(HTMLParser):
 
 
 def shown(card=CARD, asked=None):
-    return page(card, title='<b> "Yes"', charts=CHART, asked=asked)
+    return page(card, title='<b> "Yes"', charts=CHART, gallery_html=asked)
 
 
 def read(*arguments, **options):

@@ -54,32 +54,32 @@ def account(
 
     VOTES is .npy, .npz, .csv or .parquet. `ostrakon draw` draws the answers and charges a ledger.
     """
-    read = functools.partial(read_votes, votes, **shape)
+    read_counts = functools.partial(read_votes, votes, **shape)
     if conversion not in ("cks", "mironov"):
         raise InvalidInput(f"--conversion must be cks or mironov, got {conversion!r}.")
     if len(mechanism) > 1 or earlier is not None:
         if public or plurality is not None or conversion != "cks":
             raise InvalidInput("--public, --plurality and --conversion are for one mechanism without --earlier.")
         laws = [mechanism_of(one, parameters) for one in mechanism]
-        loaded = read()
-        stages = stages_of(laws, queries, max_answers, rows=loaded.queries)
+        counts = read_counts()
+        stages = stages_of(laws, queries, max_answers, rows=counts.queries)
         before = earlier_of(earlier)
-        return show_stages(loaded, stages, earlier=before, delta=delta, as_json=as_json)
+        return show_stages(counts, stages, earlier=before, delta=delta, as_json=as_json)
     law = mechanism_of(mechanism[0], parameters)
-    loaded = first_queries(read(max_contributions=law.contribution_bound), only("--queries", queries))
+    counts = first_queries(read_counts(max_contributions=law.contribution_bound), only("--queries", queries))
     converted: Conversion = "cks" if conversion == "cks" else "mironov"
     with bar("Planning a gate") as report:
         cost = price(
-            loaded,
+            counts,
             law,
             delta=delta,
             conversion=converted,
             max_answers=only("--max-answers", max_answers),
-            public_votes=planning_votes(loaded, public=public, plurality=plurality, dispersion=dispersion),
+            public_votes=planning_votes(counts, public=public, plurality=plurality, dispersion=dispersion),
             rng=secure_rng(),
             report=report,
         )
-    _show(loaded, law, cost, as_json=as_json)
+    _show(counts, law, cost, as_json=as_json)
 
 
 def _show(votes: Votes, law: Mechanism, cost: Account, *, as_json: bool) -> None:
@@ -109,9 +109,9 @@ def read_votes(path: Path, **shape: Any) -> Votes:
     return load_votes(path, **{name: value for name, value in shape.items() if value is not None})
 
 
-def mechanism_of(written: str, parameters: dict[str, Any]) -> Mechanism:
+def mechanism_of(text: str, parameters: dict[str, Any]) -> Mechanism:
     """The mechanism NAME or NAME(parameter=value, ...), with `parameters` that were given as options."""
-    own = with_own_parameters({"mechanism": written, **parameters})
+    own = with_own_parameters({"mechanism": text, **parameters})
     return build(own.pop("mechanism"), own)
 
 
@@ -144,12 +144,16 @@ def as_object(votes: Votes, cost: Account) -> dict[str, Any]:
     """The output of `--json`. An infinite epsilon is the text "infinity", because JSON has no such number."""
     local = published = None
     if cost.data_dependent is not None and cost.forecast is not None:
-        known = cost.data_dependent.reveal()
-        expected = cost.forecast.reveal()["expected_answers"]
-        local = {"epsilon": number(known["epsilon"]), "order": known["order"], "expected_answers": expected}
+        private_cost = cost.data_dependent.reveal()
+        expected_answers = cost.forecast.reveal()["expected_answers"]
+        local = {
+            "epsilon": number(private_cost["epsilon"]),
+            "order": private_cost["order"],
+            "expected_answers": expected_answers,
+        }
     if cost.published is not None:
-        known = cost.published.reveal()
-        published = {"epsilon": number(known["epsilon"]), "order": known["order"]}
+        private_cost = cost.published.reveal()
+        published = {"epsilon": number(private_cost["epsilon"]), "order": private_cost["order"]}
     gated = sanitized = None
     if cost.gated is not None:
         gate = dataclasses.asdict(cost.gated)
@@ -202,11 +206,15 @@ def as_table(votes: Votes, mechanism: Mechanism, cost: Account) -> Table:
         by = f"noisy estimate, sd {cost.sanitized.sd:g}, at most {cost.sanitized.upper:g}; not a guarantee"
         table.add_row("sanitized (publishable once)", text(cost.sanitized.mean), delta, "", by)
     if cost.data_dependent is not None and cost.forecast is not None:
-        known, expected = cost.data_dependent.reveal(), cost.forecast.reveal()["expected_answers"]
-        by = f"exact; {expected:,.2f} answers expected"
-        table.add_row("[red]data-dependent (private)[/]", text(known["epsilon"]), delta, f"{known['order']:g}", by)
+        private_cost, expected_answers = cost.data_dependent.reveal(), cost.forecast.reveal()["expected_answers"]
+        by = f"exact; {expected_answers:,.2f} answers expected"
+        table.add_row(
+            "[red]data-dependent (private)[/]", text(private_cost["epsilon"]), delta, f"{private_cost['order']:g}", by
+        )
     if cost.published is not None:
-        known = cost.published.reveal()
+        private_cost = cost.published.reveal()
         by = "the papers' bound"
-        table.add_row("[red]published (private)[/]", text(known["epsilon"]), delta, f"{known['order']:g}", by)
+        table.add_row(
+            "[red]published (private)[/]", text(private_cost["epsilon"]), delta, f"{private_cost['order']:g}", by
+        )
     return table

@@ -192,9 +192,9 @@ _NO_MEMORY = (
 @contextlib.contextmanager
 def bar(label: str) -> Generator[Callable[[int, int], None]]:
     """A progress bar on the error stream: a function (done, total) to call; the bar disappears at the end."""
-    with Progress(*columns(), console=errors, transient=True) as shown:
-        task = shown.add_task(label, total=None, visible=False)
-        yield lambda done, total: shown.update(task, completed=done, total=total, visible=True)
+    with Progress(*columns(), console=errors, transient=True) as display:
+        task = display.add_task(label, total=None, visible=False)
+        yield lambda done, total: display.update(task, completed=done, total=total, visible=True)
 
 
 def print_json(value: Any) -> None:
@@ -218,12 +218,12 @@ def _arguments(commands: typer.Typer = app) -> set[str]:
     """The names of all options of the called command, as arguments of the library."""
     group: Any = typer.main.get_group(commands)
     context = typer.Context(group)
-    asked = (
+    arguments = (
         group.get_command(context, sys.argv[1])
         if sys.argv[1:] and sys.argv[1] in group.list_commands(context)
         else None
     )
-    return set(_named(group if asked is None else asked))
+    return set(_named(group if arguments is None else arguments))
 
 
 def _named(command: Any) -> Iterator[str]:

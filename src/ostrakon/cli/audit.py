@@ -66,9 +66,9 @@ def audit(
     """
     if run is not None:
         excluded = {"mechanism": mechanism, "sampler": sampler, "claimed": claimed}
-        given = [name for name, value in excluded.items() if value is not None]
-        if given:
-            raise InvalidInput(f"--{given[0]} cannot be combined with --run, which audits what the run claims.")
+        names = [name for name, value in excluded.items() if value is not None]
+        if names:
+            raise InvalidInput(f"--{names[0]} cannot be combined with --run, which audits what the run claims.")
         _audit_run(run, out=out, samples=samples, confidence=confidence, jobs=jobs, as_json=as_json)
         return
     from ostrakon.audit import audit as run_audit
@@ -103,9 +103,9 @@ def _tell(result: Any, *, as_json: bool, warning: str = "") -> None:
         from ostrakon.report.table import pairs_table
 
         table = pairs_table(())
-        asked = "one query" if result.queries == 1 else f"{result.queries:,} queries together"
+        questions = "one query" if result.queries == 1 else f"{result.queries:,} queries together"
         table.add_row("Mechanism", result.mechanism)
-        table.add_row("Claimed epsilon", f"{result.claimed:.4g} for {asked} at delta {result.delta:g}")
+        table.add_row("Claimed epsilon", f"{result.claimed:.4g} for {questions} at delta {result.delta:g}")
         table.add_row("Certified lower bound", f"{result.lower_bound:.4g} with {100 * result.confidence:g}% confidence")
         for finding in result.findings:
             table.add_row(finding.test.capitalize(), finding.detail or "no contradiction")
@@ -174,20 +174,20 @@ def _read_run(path: Path, jobs: int) -> tuple[Any, Any, Any]:
     from ostrakon.run.steps import plan_of
 
     description = path / "run.toml" if path.is_dir() else path
-    stored = RunFolder(path).read() if path.is_dir() else None
-    if stored is not None and "study" in stored.get("asked", {}):
+    content = RunFolder(path).read() if path.is_dir() else None
+    if content is not None and "study" in content.get("asked", {}):
         raise InvalidInput(f"--run must be a run of ostrakon train; the rows of the study of {path} are its owners'.")
-    asked = read_config(description, given_as="--run")
-    missing = [name for name in Files.required() if name not in asked]
+    settings = read_config(description, given_as="--run")
+    missing = [name for name in Files.required() if name not in settings]
     if missing:
         raise InvalidInput(f"{description} must name the run's {missing[0]} data.")
-    text = reads_text(asked.get("representation"))
-    task = task_from_files(**Files.of(asked).for_task(), text=text)
-    if stored is not None:
+    text = reads_text(settings.get("representation"))
+    task = task_from_files(**Files.of(settings).for_task(), text=text)
+    if content is not None:
         # The claim of the run is about its own data only.
-        RunFolder(path).refuse_other_run(stored["asked"], task.fingerprints)
-    options = Options.of({**asked, "jobs": jobs})
-    plan = plan_of(task, options) if stored is None else plan_from(stored["settled"], classes=len(task.classes))
+        RunFolder(path).refuse_other_run(content["asked"], task.fingerprints)
+    options = Options.of({**settings, "jobs": jobs})
+    plan = plan_of(task, options) if content is None else plan_from(content["settled"], classes=len(task.classes))
     return task, options, plan
 
 

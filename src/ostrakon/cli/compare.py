@@ -61,15 +61,15 @@ def compare(
     if picture is not None:
         require_writable("picture", picture, endings=(".png", ".svg", ".pdf"))
     votes_read = read_votes(votes, **shape)
-    loaded = first_queries(votes_read, queries)
+    counts = first_queries(votes_read, queries)
     if public:
-        loaded = PublicVotes(loaded.counts, teachers=loaded.teachers, abstentions=loaded.abstentions)
+        counts = PublicVotes(counts.counts, teachers=counts.teachers, abstentions=counts.abstentions)
     elif at == "gated":
         raise InvalidInput("--at gated needs --public: a gate may not be planned on votes of private data.")
-    truth = None if labels is None else read_labels(labels, loaded.queries, names=class_names(votes, votes_read))
+    truth = None if labels is None else read_labels(labels, counts.queries, names=class_names(votes, votes_read))
     with console.status("Comparing") as status:
         comparison = run(
-            loaded,
+            counts,
             epsilon=epsilon,
             delta=delta,
             at=at,
@@ -111,8 +111,8 @@ def _numbered(words: list[str], path: Path, names: Sequence[str]) -> NDArray[np.
     if not all(re.fullmatch(r"-?\d+", word) for word in words[1:]) or set(words[1:]) <= set(numbers):
         unknown = next((word for word in words[1:] if word not in numbers), None)
         if unknown is not None:
-            known = ", ".join(names) if names else "none: it names no classes, so that labels must be numbers"
-            raise InvalidInput(f"--labels must name classes of VOTES ({known}), got {unknown!r} in {path}.")
+            listing = ", ".join(names) if names else "none: it names no classes, so that labels must be numbers"
+            raise InvalidInput(f"--labels must name classes of VOTES ({listing}), got {unknown!r} in {path}.")
     else:
         numbers = {word: int(word) for word in words if re.fullmatch(r"-?\d+", word)}
     return np.array([numbers[word] for at, word in enumerate(words) if at or word in numbers], np.int64)

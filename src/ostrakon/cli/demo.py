@@ -50,8 +50,8 @@ def demo(
         outcome = run(out / folder, task, options, progress=True, say=say)
         done[name] = outcome, publish(outcome, who, publish_accuracy=True)
     console.print(tables_side_by_side(done))
-    shown = side_by_side({name: outcome for name, (outcome, _) in done.items()}, out / "both-ways.png")
-    console.print(f"[bold]Picture[/]           {shown} (keep private: it shows votes)", soft_wrap=True)
+    picture = side_by_side({name: outcome for name, (outcome, _) in done.items()}, out / "both-ways.png")
+    console.print(f"[bold]Picture[/]           {picture} (keep private: it shows votes)", soft_wrap=True)
     console.print(
         "\nNext, with a table of your own:\n"
         "  [bold]ostrakon train --private private.csv --public public.csv --target COLUMN "

@@ -42,17 +42,17 @@ def draw(
     every = read_votes(votes, **shape, max_contributions=bound)
     stages = stages_of(laws, queries, max_answers, rows=every.queries)
     votes_read = first_queries(every, sum(one.queries for one in stages))
-    drawn = draw_once(votes_read, stages, out, ledger=ledger, account=ledger_account, delta=delta)
+    result = draw_once(votes_read, stages, out, ledger=ledger, account=ledger_account, delta=delta)
     if as_json:
-        worst = {"epsilon": number(drawn.cost.epsilon), "delta": drawn.cost.delta}
-        answer = {"worst_case": worst, "labels": str(drawn.file), "account": drawn.account.as_dict()}
+        worst = {"epsilon": number(result.cost.epsilon), "delta": result.cost.delta}
+        answer = {"worst_case": worst, "labels": str(result.file), "account": result.account.as_dict()}
         print_json(answer)
         return
-    console.print(account_table(drawn.account))
-    answered = int((drawn.labels >= 0).sum())
+    console.print(account_table(result.account))
+    answered = int((result.labels >= 0).sum())
     console.print(
-        f"{answered:,} of {votes_read.queries:,} queries answered; paid: epsilon {text(drawn.cost.epsilon)} at delta "
-        f"{delta_in_words(drawn.cost.delta)}.",
+        f"{answered:,} of {votes_read.queries:,} queries answered; paid: epsilon {text(result.cost.epsilon)} at delta "
+        f"{delta_in_words(result.cost.delta)}.",
     )
-    console.print(f"May be published: {drawn.file}", markup=False)
+    console.print(f"May be published: {result.file}", markup=False)
     console.print(f"Keep private: {out / 'private'}", markup=False)

@@ -55,10 +55,10 @@ def open_account(
     url, name = _of_account(url, name, given)
     book = _ledger(url)
     options: Any = {"kind": kind, "order": order, "unit": unit, "relation": relation}
-    known = epsilon is None and delta is None and private is not None
+    from_table = epsilon is None and delta is None and private is not None
     if private is not None:
-        _require_unit(book.account(name).unit if known else unit, name, by)
-    if not known:
+        _require_unit(book.account(name).unit if from_table else unit, name, by)
+    if not from_table:
         book.open(name, epsilon=epsilon, delta=delta, **options)
     if private is not None:
         from ostrakon.run.inputs.files import fingerprint_of_file
@@ -86,9 +86,9 @@ def show(
     if out is not None:
         from ostrakon.report.pictures import save_burn_down
 
-        drawn = save_burn_down(accounts, out)
+        picture = save_burn_down(accounts, out)
         if not as_json:
-            console.print(f"Picture: {drawn}", markup=False)
+            console.print(f"Picture: {picture}", markup=False)
 
 
 @ledger.command()
@@ -122,7 +122,7 @@ def _facts(recorded: Recorded, url: str) -> list[str]:
 
     account, run = recorded.account, recorded.spend
     number = account.spends.index(run) + 1
-    spent = round_up(account.spent) if math.isfinite(account.spent) else account.spent
+    cost = round_up(account.spent) if math.isfinite(account.spent) else account.spent
     levels = [
         f"Level {level} of consent: epsilon {round_up(paid.epsilon or 0):g} at delta {paid.delta:g}."
         for level, paid in recorded.levels.items()
@@ -133,7 +133,7 @@ def _facts(recorded: Recorded, url: str) -> list[str]:
         f"Its guarantee in the ledger: epsilon {round_up(run.epsilon or 0):g} at delta {run.delta:g}, for "
         f"one {account.unit} (neighbours: {account.relation}).",
         *levels,
-        f"All runs of this account ({len(account.spends)}): epsilon {spent:g} of {account.cap.epsilon:g} at delta "
+        f"All runs of this account ({len(account.spends)}): epsilon {cost:g} of {account.cap.epsilon:g} at delta "
         f"{account.cap.delta:g}.",
         *([f"Other runs of this ledger that drew the same numbers: {recorded.others}."] if recorded.others else []),
         f"Compared: the {recorded.compared}, in their order, with what this run drew; and the statement's guarantee "
@@ -172,22 +172,22 @@ def _require_unit(unit: str, name: str, by: str | None) -> None:
         raise InvalidInput(f"--by must not be given: the account {name!r} is of records; open one with --unit user.")
 
 
-def _of_ledger(url: str | None, given: str | None) -> str:
+def _of_ledger(url: str | None, option: str | None) -> str:
     """The ledger's URL, given in one of two places."""
-    if (url is None) == (given is None):
+    if (url is None) == (option is None):
         raise InvalidInput("The ledger must be given once, as `ostrakon ledger show URL` or with --ledger URL.")
-    return url if url is not None else str(given)
+    return url if url is not None else str(option)
 
 
-def _of_account(url: str | None, name: str | None, given: str | None) -> tuple[str, str]:
+def _of_account(url: str | None, name: str | None, option: str | None) -> tuple[str, str]:
     """The ledger's URL and the account's name."""
-    return _of_both(url, name, given, what="the account", name="NAME")
+    return _of_both(url, name, option, what="the account", name="NAME")
 
 
-def _of_both(first: str | None, second: str | None, given: str | None, *, what: str, name: str) -> tuple[str, str]:
+def _of_both(first: str | None, second: str | None, option: str | None, *, what: str, name: str) -> tuple[str, str]:
     """The ledger's URL and another argument, which is the only one with --ledger."""
-    url, other = (first, second) if given is None else (given, first)
-    if url is None or other is None or (given is not None and second is not None):
+    url, other = (first, second) if option is None else (option, first)
+    if url is None or other is None or (option is not None and second is not None):
         raise InvalidInput(f"The ledger and {what} must be given, as URL {name} or as {name} with --ledger URL.")
     return url, other
 

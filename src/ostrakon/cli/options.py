@@ -107,12 +107,12 @@ def in_command_line_words(message: str, names: typing.Collection[str]) -> str:
     >>> in_command_line_words("gnmax needs sigma2.", ["sigma2"])
     'gnmax needs --sigma2.'
     """
-    known = sorted(names, key=len, reverse=True)
-    anywhere = [name for name in known if re.search(r"[_\d]", name)]
-    message = re.sub(rf"^({'|'.join(known)})(?= )", lambda hit: _option(hit[1]), message)
+    by_length = sorted(names, key=len, reverse=True)
+    anywhere = [name for name in by_length if re.search(r"[_\d]", name)]
+    message = re.sub(rf"^({'|'.join(by_length)})(?= )", lambda hit: _option(hit[1]), message)
     if anywhere:
         message = re.sub(rf"(?<![-\w'\"/.])({'|'.join(anywhere)})(?![\w/.]\w)", lambda hit: _option(hit[1]), message)
-    listed = rf"(?<=needs |takes )({'|'.join(known)})((?:, --?[\w-]+|, [\w-]+)*)\.$"
+    listed = rf"(?<=needs |takes )({'|'.join(by_length)})((?:, --?[\w-]+|, [\w-]+)*)\.$"
     return re.sub(listed, lambda hit: ", ".join(_option(part) for part in hit[0][:-1].split(", ")) + ".", message)
 
 

@@ -75,8 +75,8 @@ def plan(
     """
     if more and not epsilons:
         raise InvalidInput(f"epsilons must be given as --epsilons, got {more[0]} on its own.")
-    asked = _numbers([*(epsilons or ()), *(more or ())])
-    settled = Options.of({name: value for name, value in {**options, **parameters}.items() if value is not None})
+    epsilon_list = _numbers([*(epsilons or ()), *(more or ())])
+    settings = Options.of({name: value for name, value in {**options, **parameters}.items() if value is not None})
     if out is not None:
         require_writable("out", out)
     begin("Reading the public rows")
@@ -84,8 +84,8 @@ def plan(
     from ostrakon.forecast.outlook import EPSILONS, outlook
     from ostrakon.forecast.public_rows import read_public
 
-    text = reads_text(settled.representation)
-    shown = read_public(public, **_target(target, classes, range), by=by, text=text, drop=labels_in(drop) or ())
+    text = reads_text(settings.representation)
+    public_rows = read_public(public, **_target(target, classes, range), by=by, text=text, drop=labels_in(drop) or ())
 
     def report(done: int, total: int) -> None:
         # Without a terminal there is no bar: one line for every repetition.
@@ -94,10 +94,10 @@ def plan(
 
     begin("Pricing")
     result = outlook(
-        shown,
-        settled,
+        public_rows,
+        settings,
         records=records,
-        epsilons=asked or EPSILONS,
+        epsilons=epsilon_list or EPSILONS,
         mechanisms=mechanism,
         unit="record" if by is None else "user",
         accuracy=accuracy,
@@ -124,8 +124,8 @@ def _numbers(epsilons: list[str]) -> list[float]:
     try:
         return [float(part) for one in epsilons for part in one.split(",")]
     except ValueError:
-        given = " ".join(epsilons)
-        raise InvalidInput(f"epsilons must be numbers, as --epsilons 0.5 1 2, got {given!r}.") from None
+        text = " ".join(epsilons)
+        raise InvalidInput(f"epsilons must be numbers, as --epsilons 0.5 1 2, got {text!r}.") from None
 
 
 def _show(priced: Outlook) -> None:
@@ -142,17 +142,17 @@ def _show_forecast(result: Outlook, out: Path | None, *, as_json: bool) -> None:
     """Draw the pictures into `out`, and print the forecast of the accuracy, or everything as JSON."""
     from ostrakon.report.forecast_table import accuracy_sentences, accuracy_table
 
-    drawn = list[Path]()
+    pictures = list[Path]()
     if out is not None:
         from ostrakon.report.forecast_picture import save_pictures
 
-        drawn = save_pictures(result, out)
+        pictures = save_pictures(result, out)
     if as_json:
         print_json(result.as_dict())
         return
     if result.rehearsal is not None:
         console.print(accuracy_table(result, result.rehearsal))
-    _print([*accuracy_sentences(result), *(f"Picture: {path}" for path in drawn)])
+    _print([*accuracy_sentences(result), *(f"Picture: {path}" for path in pictures)])
 
 
 def _print(sentences: list[str]) -> None:

@@ -50,9 +50,9 @@ def reproduce(
 
 def rich_table(table: Table) -> RichTable:
     """`table` as Rich prints it: numbers to four digits, an empty cell where there is none."""
-    drawn = RichTable(*table.columns, title=table.title, title_justify="left", title_style="bold")
-    for column in drawn.columns[1:]:
+    result = RichTable(*table.columns, title=table.title, title_justify="left", title_style="bold")
+    for column in result.columns[1:]:
         column.justify = "right"
     for row in table.rows:
-        drawn.add_row(*(text(cell) for cell in row))
-    return drawn
+        result.add_row(*(text(cell) for cell in row))
+    return result

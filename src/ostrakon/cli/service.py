@@ -52,14 +52,14 @@ def start(
     from ostrakon.service.web import listen, require_safe
 
     require_safe(host, port=port, certificate=tls_cert, key=tls_key)
-    known = ClientFile(clients)
+    client_file = ClientFile(clients)
     say("Reading the teachers")
     paid: Any = {"ledger": ledger, "budget": budget, "ledger_account": ledger_account, "block": block}
     with open_service(run, **paid, owners=owners) as labeller:
-        spent = labeller.account
+        account = labeller.account
         console.print(
-            f"Account {spent.name}: epsilon {spent.cap.epsilon:g} at delta {spent.cap.delta:g}; blocks of {block} "
-            f"answers that it has room for: {labeller.blocks_left()}.",
+            f"Account {account.name}: epsilon {account.cap.epsilon:g} at delta {account.cap.delta:g}; blocks of "
+            f"{block} answers that it has room for: {labeller.blocks_left()}.",
             markup=False,
         )
         if not labeller.blocks_left():
@@ -68,7 +68,7 @@ def start(
         console.print(f"Listening at {scheme}://{host}:{port}; Ctrl-C ends it.", markup=False)
         listen(
             labeller,
-            known,
+            client_file,
             audit=run / "private" / "service" / "audit.log",
             host=host,
             port=port,

@@ -27,11 +27,11 @@ def number(epsilon: float) -> float | str:
     return epsilon if math.isfinite(epsilon) else "infinity"
 
 
-def only(name: str, given: list[int] | None) -> int | None:
+def only(name: str, values: list[int] | None) -> int | None:
     """The value of an option that may be given once, where there is one mechanism."""
-    if given is not None and len(given) > 1:
-        raise InvalidInput(f"{name} must be given once for one mechanism, got {len(given)} times.")
-    return given[0] if given else None
+    if values is not None and len(values) > 1:
+        raise InvalidInput(f"{name} must be given once for one mechanism, got {len(values)} times.")
+    return values[0] if values else None
 
 
 def stages_of(
@@ -41,17 +41,17 @@ def stages_of(
 
     Errors: `InvalidInput` for numbers that do not fit.
     """
-    asked = [rows] if queries is None and len(mechanisms) == 1 else queries or []
+    sizes = [rows] if queries is None and len(mechanisms) == 1 else queries or []
     caps: Sequence[int | None] = max_answers or [None] * len(mechanisms)
-    for name, given in (("--queries", asked), ("--max-answers", caps)):
-        if len(given) != len(mechanisms):
+    for name, values in (("--queries", sizes), ("--max-answers", caps)):
+        if len(values) != len(mechanisms):
             raise InvalidInput(
-                f"{name} must be given once for each of {len(mechanisms)} mechanisms, got {len(given)} times."
+                f"{name} must be given once for each of {len(mechanisms)} mechanisms, got {len(values)} times."
             )
-    whole("the sum of --queries", sum(whole("--queries", one, at_least=1) for one in asked), at_most=rows)
+    whole("the sum of --queries", sum(whole("--queries", one, at_least=1) for one in sizes), at_most=rows)
     return [
         Stage(mechanism=one, queries=count, max_answers=cap)
-        for one, count, cap in zip(mechanisms, asked, caps, strict=True)
+        for one, count, cap in zip(mechanisms, sizes, caps, strict=True)
     ]
 
 
@@ -88,11 +88,11 @@ def show_stages(
     if unsound:
         worst = replace(worst, basis=f"{worst.basis}; no release may rest on {unsound[0]}")
     if as_json:
-        asked = [
+        content = [
             {"mechanism": one.mechanism.name, "queries": one.queries, "max_answers": one.max_answers} for one in stages
         ]
         answer: dict[str, Any] = {"queries": first, "teachers": votes.teachers, "classes": votes.classes}
-        answer |= {"stages": asked, "worst_case": {"epsilon": number(worst.epsilon), "delta": worst.delta}}
+        answer |= {"stages": content, "worst_case": {"epsilon": number(worst.epsilon), "delta": worst.delta}}
         before = None if earlier is None else {"epsilon": earlier.epsilon, "delta": earlier.delta}
         print_json({**answer, "earlier": before})
         return

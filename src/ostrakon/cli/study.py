@@ -147,22 +147,22 @@ def join(
     from ostrakon.study.study import Study
     from ostrakon.study.study_table import handed_over_table
 
-    known = Study.read(folder)
-    require_expected(known, expect)
-    console.print(handed_over_table(handed_over(known, owner)))
+    terms = Study.read(folder)
+    require_expected(terms, expect)
+    console.print(handed_over_table(handed_over(terms, owner)))
     if dry_run:
         console.print("[dim]A dry run: no private row was read, nothing was written.[/]")
         return
     if ledger is None and budget is not None:
         ledger = default_url(private)
     spend = {"ledger": ledger, "budget": budget, "ledger_account": ledger_account}
-    joined = join_study(
-        known, private, owner=owner, by=by, keep=keep, shares=shares, expect=expect, ledger=spend, jobs=jobs, say=say
+    outcome = join_study(
+        terms, private, owner=owner, by=by, keep=keep, shares=shares, expect=expect, ledger=spend, jobs=jobs, say=say
     )
-    if not known.exchange.summed:
-        console.print(f"Hand over: {joined.share}", markup=False)
-    console.print(f"Keep private: {joined.folder}", markup=False)
-    if known.exchange.summed:
+    if not terms.exchange.summed:
+        console.print(f"Hand over: {outcome.share}", markup=False)
+    console.print(f"Keep private: {outcome.folder}", markup=False)
+    if terms.exchange.summed:
         own = "" if keep is None else f" --keep {shlex.quote(str(keep))}"
         own += "" if shares is None else f" --shares {shlex.quote(str(shares))}"
         console.print(
@@ -252,14 +252,14 @@ def finish(
     from ostrakon.study.study import Study
 
     left = labels_in(without) or ()
-    known = Study.read(folder)
-    outcome = finish_study(known, shares=shares, out=out, without=left, test=test, say=say)
-    release = publish(outcome, known.report, publish_accuracy=publish_accuracy)
+    terms = Study.read(folder)
+    outcome = finish_study(terms, shares=shares, out=out, without=left, test=test, say=say)
+    release = publish(outcome, terms.report, publish_accuracy=publish_accuracy)
     console.print(run_table(outcome, release=release))
 
 
-def _show(known: Study) -> None:
+def _show(study: Study) -> None:
     from ostrakon.study.study_table import price_table, study_table
 
-    console.print(study_table(known))
-    console.print(price_table(known))
+    console.print(study_table(study))
+    console.print(price_table(study))

@@ -64,17 +64,17 @@ def train(
     The same command resumes a run that was stopped.
     """
     every = {**files, **options, **details}
-    given = {name: value for name, value in every.items() if value is not None}
-    asked = {**(read_config(config) if config is not None else {}), **with_own_parameters(given)}
-    if "budget" in asked and "ledger" not in asked and "private" in asked:
-        asked["ledger"] = default_url(asked["private"])
-    missing = [name for name in Files.required() if name not in asked]
+    flags = {name: value for name, value in every.items() if value is not None}
+    settings = {**(read_config(config) if config is not None else {}), **with_own_parameters(flags)}
+    if "budget" in settings and "ledger" not in settings and "private" in settings:
+        settings["ledger"] = default_url(settings["private"])
+    missing = [name for name in Files.required() if name not in settings]
     if missing:
         raise InvalidInput(f"--{missing[0]} must be given.")
     if dry_run:
-        show_plan(asked, engine=engine)
+        show_plan(settings, engine=engine)
     else:
-        train_from(asked, out=out, engine=engine, store=store, store_options=store_options)
+        train_from(settings, out=out, engine=engine, store=store, store_options=store_options)
 
 
 def read_config(path: Path, *, given_as: str = "--config") -> dict[str, Any]:
@@ -87,25 +87,25 @@ def read_config(path: Path, *, given_as: str = "--config") -> dict[str, Any]:
     foreign = [table for table in tables if not isinstance(table, dict)]
     if foreign:
         raise InvalidInput(f"{path} must have options under [asked] and [report], got {foreign[0]!r}.")
-    named: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     spelled: dict[str, str] = {}
     for key, value in (pair for table in tables for pair in table.items()):
         name = key.replace("-", "_")
         if name in spelled:
             raise InvalidInput(f"{path} must give each option once, got both {spelled[name]!r} and {key!r}.")
-        named[name], spelled[name] = value, key
-    known = {name: value for kind in _KINDS for name, value in kind.from_toml(named, path).items()}
-    unknown = [key for name, key in spelled.items() if name not in known]
+        entries[name], spelled[name] = value, key
+    settings = {name: value for kind in _KINDS for name, value in kind.from_toml(entries, path).items()}
+    unknown = [key for name, key in spelled.items() if name not in settings]
     if unknown:
         raise InvalidInput(f"{path} has the option {unknown[0]!r}, which ostrakon train does not know.")
-    return known
+    return settings
 
 
-def train_from(given: Mapping[str, Any], *, out: Path, **where: Any) -> None:
-    """Run with the options `given`, by name, and print the table. where: engine and store, as of `ostrakon.train`."""
+def train_from(settings: Mapping[str, Any], *, out: Path, **where: Any) -> None:
+    """Run with these settings, by name, and print the table. where: engine and store, as of `ostrakon.train`."""
     # Importing the learning libraries takes seconds, so the options are checked before.
     for kind in _KINDS:
-        kind.of(given)
+        kind.of(settings)
     from ostrakon.api import train as trained
     from ostrakon.report.table import run_table, understood_table
 
@@ -115,19 +115,19 @@ def train_from(given: Mapping[str, Any], *, out: Path, **where: Any) -> None:
         say=say,
         show_understood=lambda understood: console.print(understood_table(understood)),
         **where,
-        **given,
+        **settings,
     )
     console.print(run_table(done.outcome, release=done.release))
     if done.repeated:
         console.print("This run was finished before: its release is as it was, and nothing more was spent.")
 
 
-def show_plan(given: Mapping[str, Any], *, engine: str = "local") -> None:
+def show_plan(settings: Mapping[str, Any], *, engine: str = "local") -> None:
     """Print how the files were read and the plan of a run with these options; writes nothing, uses no engine.
 
     Of the private file it reads the columns, the classes and the number of records, which the plan needs.
     """
-    files, options = Files.of(given), Options.of(given)
+    files, options = Files.of(settings), Options.of(settings)
     from ostrakon.data.classes import require_order_given
     from ostrakon.estimators.choices import require_choices
     from ostrakon.features.text import reads_text
@@ -139,7 +139,7 @@ def show_plan(given: Mapping[str, Any], *, engine: str = "local") -> None:
     from ostrakon.run.steps import plan_of
     from ostrakon.teachers.engines import check_engine
 
-    ReportDetails.of(given)
+    ReportDetails.of(settings)
     check_engine("engine", engine)
     require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
     if options.objective == ORDERED and files.range is None and files.labels is None:

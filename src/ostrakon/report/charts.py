@@ -62,14 +62,14 @@ def released_charts(outcome: FinishedRun) -> str:
         for what, share, colour in budget_shares(outcome)
     ]
     if outcome.several:
-        learned = _rates(outcome)
+        student_charts = _rates(outcome)
     else:
-        learned = _labels(outcome) if outcome.quantity is None else _quantities(outcome)
+        student_charts = _labels(outcome) if outcome.quantity is None else _quantities(outcome)
     curve = curve_chart(outcome.statement)
     title = f"Where the privacy budget went: {claim_in_short(outcome.statement)}"
     # A single bar of 100% says nothing that the curve does not.
-    spent = "" if curve and len(budget) == 1 else bar_chart(title, budget)
-    return spent + curve + learned
+    budget_chart = "" if curve and len(budget) == 1 else bar_chart(title, budget)
+    return budget_chart + curve + student_charts
 
 
 def claim_in_short(statement: Statement) -> str:
@@ -90,9 +90,9 @@ def _rates(outcome: FinishedRun) -> str:
         ]
         return bar_chart(f"Released answers on each label, for {outcome.plan.rows:,} public rows", bars)
     rates: FloatArray = outcome.student.student.rates_
-    shown = range(len(rates)) if len(rates) <= MOST_CLASSES else np.argsort(-rates, kind="stable")[:MOST_CLASSES]
+    classes = range(len(rates)) if len(rates) <= MOST_CLASSES else np.argsort(-rates, kind="stable")[:MOST_CLASSES]
     most = max(float(rates.max()), 1e-9)
-    bars = [Bar(name=str(outcome.classes[at]), share=rates[at] / most, value=f"{rates[at]:.1%}") for at in shown]
+    bars = [Bar(name=str(outcome.classes[at]), share=rates[at] / most, value=f"{rates[at]:.1%}") for at in classes]
     return bar_chart("Released share of records with each label", bars)
 
 
@@ -100,15 +100,15 @@ def _quantities(outcome: FinishedRun) -> str:
     """Return how many public rows were given which mean of the quantity."""
     assert outcome.quantity is not None
     shares = cell_shares(outcome.answers, noise=float(outcome.plan.mechanism.parameters()["sigma2"]))
-    known = shares[np.isfinite(shares)]
-    counts = np.histogram(known, bins=_RANGES, range=(0, 1))[0]
+    finite = shares[np.isfinite(shares)]
+    counts = np.histogram(finite, bins=_RANGES, range=(0, 1))[0]
     ends = outcome.quantity.values(np.linspace(0, 1, _RANGES + 1)).tolist()
     most = max(int(counts.max()), 1)
     bars = [
         Bar(name=f"{rounded(low)} to {rounded(high)}", share=int(count) / most, value=f"{int(count):,}")
         for low, high, count in zip(ends[:-1], ends[1:], counts, strict=True)
     ]
-    return bar_chart(f"Released means for {len(known):,} of {len(shares):,} public rows", bars)
+    return bar_chart(f"Released means for {len(finite):,} of {len(shares):,} public rows", bars)
 
 
 def cell_shares(answers: Answers, *, noise: float) -> NDArray[np.float64]:
@@ -125,15 +125,15 @@ def cell_shares(answers: Answers, *, noise: float) -> NDArray[np.float64]:
 def _labels(outcome: FinishedRun) -> str:
     taught = outcome.answers.taught
     counts = np.bincount(taught[taught != NO_ANSWER], minlength=len(outcome.classes))
-    shown = range(len(counts)) if len(counts) <= MOST_CLASSES else np.argsort(-counts, kind="stable")[:MOST_CLASSES]
+    classes = range(len(counts)) if len(counts) <= MOST_CLASSES else np.argsort(-counts, kind="stable")[:MOST_CLASSES]
     most = max(int(counts.max()), 1)
-    asked = "public rows" if outcome.cells is None else "cells of columns (the most frequent class there)"
-    title = f"Released: {int(counts.sum()):,} labels for {len(outcome.queries):,} {asked}"
+    subjects = "public rows" if outcome.cells is None else "cells of columns (the most frequent class there)"
+    title = f"Released: {int(counts.sum()):,} labels for {len(outcome.queries):,} {subjects}"
     if len(counts) > MOST_CLASSES:
         title += f"; the {MOST_CLASSES} of {len(counts)} classes with the most"
     bars = [
         Bar(name=str(outcome.classes[label]), share=int(counts[label]) / most, value=f"{int(counts[label]):,}")
-        for label in shown
+        for label in classes
     ]
     return bar_chart(title, bars)
 
@@ -148,20 +148,24 @@ def budget_shares(outcome: FinishedRun) -> list[tuple[str, float, Colour]]:
     if plan.per_record:
         shares = plan.mechanism.cost_shares
         together = f"all {outcome.statement.answered} answers together: each record votes on few of them"
-        named = [(together if len(shares) == 1 else what, share) for what, share in shares.items() if share > 0]
-        return [(what, share, "answered" if at % 2 == 0 else "check") for at, (what, share) in enumerate(named)]
-    asked = outcome.statement.queries
-    if not asked:
+        segments = [(together if len(shares) == 1 else what, share) for what, share in shares.items() if share > 0]
+        return [(what, share, "answered" if at % 2 == 0 else "check") for at, (what, share) in enumerate(segments)]
+    queries = outcome.statement.queries
+    if not queries:
         return [("the gate refused: nothing was asked", 1.0, "unused")]
     cost = plan.mechanism.gaussian_dp()
-    charged = asked if plan.max_answers is None else min(asked, plan.max_answers)
-    check, answer = (0.0, 1.0) if cost is None else (cost[0] ** 2 * asked, cost[1] ** 2 * charged)
+    charged = queries if plan.max_answers is None else min(queries, plan.max_answers)
+    check, answer = (0.0, 1.0) if cost is None else (cost[0] ** 2 * queries, cost[1] ** 2 * charged)
     total = check + answer
-    given = outcome.statement.answered / charged if charged else 0.0
+    answer_share = outcome.statement.answered / charged if charged else 0.0
     parts: list[tuple[str, float, Colour]] = [
-        (f"{asked} checks for agreement", check / total, "check"),
-        (f"{outcome.statement.answered} answers", answer / total * given, "answered"),
-        (f"{charged - outcome.statement.answered} answers allowed, not given", answer / total * (1 - given), "unused"),
+        (f"{queries} checks for agreement", check / total, "check"),
+        (f"{outcome.statement.answered} answers", answer / total * answer_share, "answered"),
+        (
+            f"{charged - outcome.statement.answered} answers allowed, not given",
+            answer / total * (1 - answer_share),
+            "unused",
+        ),
     ]
     return [part for part in parts if part[1] > 0]
 
@@ -204,13 +208,13 @@ def curve_chart(statement: Statement) -> str:
 
 def _line(points: tuple[tuple[float, float], ...]) -> list[tuple[float, float]]:
     """Return the points, and between two of them the chord of delta in e^epsilon."""
-    drawn = [points[0]]
+    corners = [points[0]]
     for (high, few), (low, many) in pairwise(points):
         for part in range(1, _PARTS + 1):
             delta = few * (many / few) ** (part / _PARTS)
             left = (many - delta) / (many - few)
-            drawn.append((low + math.log1p(max(left, 0.0) * math.expm1(min(high - low, 700.0))), delta))
-    return drawn
+            corners.append((low + math.log1p(max(left, 0.0) * math.expm1(min(high - low, 700.0))), delta))
+    return corners
 
 
 def _axes(first: int, top: float, position: Callable[[float, float], tuple[float, float]]) -> str:

@@ -26,15 +26,13 @@ from ostrakon.votes import IntArray
 _SCHEMA = "ostrakon-refit/2"
 
 
-def write_recipe(
-    folder: Path, finished: FinishedRun, details: ReportDetails, *, date: str | None, ledger: bool
-) -> None:
+def write_recipe(folder: Path, run: FinishedRun, details: ReportDetails, *, date: str | None, ledger: bool) -> None:
     """Write `refit.json`: public facts alone, most of which the card says too."""
-    known = finished.understood
+    facts = run.understood
     content = {
         "schema": _SCHEMA,
-        **(finished.recipe or {}),
-        "understood": {"facts": known.facts, "warnings": list(known.warnings), "target": known.target},
+        **(run.recipe or {}),
+        "understood": {"facts": facts.facts, "warnings": list(facts.warnings), "target": facts.target},
         "report": details.as_toml(),
         "date": date,
         "ledger": ledger,
@@ -68,17 +66,17 @@ def read_release(folder: Path) -> EarlierRelease:
         noisy = {name: table_of_file(path) if path.is_file() else None for name, path in tables.items()}
         counts, moments, errors = noisy.values()
         if (folder / LABELS).is_file():
-            asked, labels, taught = answers_of_file(folder / LABELS, content)
+            queries, labels, taught = answers_of_file(folder / LABELS, content)
         else:
             assert counts is not None
-            asked, labels = counts[0], counts[1].argmax(axis=1)
+            queries, labels = counts[0], counts[1].argmax(axis=1)
             taught = labels
-        if len(set(asked)) < len(asked):
+        if len(set(queries)) < len(queries):
             raise InvalidInput(f"{folder} must ask about every public row once, and it asks about one several times.")
         return EarlierRelease(
             statement=content,
             recipe=recipe,
-            asked=asked,
+            asked=queries,
             labels=labels,
             taught=taught,
             counts=None if counts is None else counts[1],
@@ -107,18 +105,18 @@ def answers_of_file(path: Path, content: Mapping[str, Any]) -> tuple[list[str], 
     """
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))[1:]
-    asked = [row[0] for row in rows]
-    several = content.get("several_labels", False)
-    labels = ["0", "1"] if several else content["classes"]
+    queries = [row[0] for row in rows]
+    many_labels = content.get("several_labels", False)
+    labels = ["0", "1"] if many_labels else content["classes"]
     numbers = {label: number for number, label in enumerate(labels)} | {"": NO_ANSWER}
-    given = [row[1:] if several else row[1:2] for row in rows]
-    if any(label not in numbers for row in given for label in row):
+    answers = [row[1:] if many_labels else row[1:2] for row in rows]
+    if any(label not in numbers for row in answers for label in row):
         raise InvalidInput(f"{path} must hold the labels of the statement, and it holds another one.")
-    taught = np.array([numbers[label] for row in given for label in row], np.int64)
-    if several:
-        return asked, taught, taught
+    taught = np.array([numbers[label] for row in answers for label in row], np.int64)
+    if many_labels:
+        return queries, taught, taught
     by_teachers = np.array([row[2] == "teachers" for row in rows], bool)
-    return asked, np.where(by_teachers, taught, NO_ANSWER), taught
+    return queries, np.where(by_teachers, taught, NO_ANSWER), taught
 
 
 def bins_of_errors(quantity: Quantity, *, units: int, noise: float) -> list[str]:

@@ -113,11 +113,11 @@ def shape_charts(ranked: Sequence[tuple[str, float]], outcome: FinishedRun) -> s
     """Return the function of each column of an additive student, as HTML figures; empty for other students."""
     released = outcome.student
     student = released.student
-    fitted = student.classifier if isinstance(student, ShareStudent) else student
-    inner = fitted.student if isinstance(fitted, CalibratedStudent) else fitted
-    if not ranked or not is_additive(inner) or len(fitted.classes_) < 2:
+    model = student.classifier if isinstance(student, ShareStudent) else student
+    inner = model.student if isinstance(model, CalibratedStudent) else model
+    if not ranked or not is_additive(inner) or len(model.classes_) < 2:
         return ""
-    answers, names = _Answers(student=fitted, representation=released.representation), _names(outcome.sample)
+    answers, names = _Answers(student=model, representation=released.representation), _names(outcome.sample)
     classes = [str(label) for label in released.classes_] if isinstance(released, ReleasedStudent) else list(ENDS)
     tiles = [_shape(answers, outcome.sample, names.index(name), name) for name, change in ranked[:SHOWN] if change]
     of = f"the log-odds of {classes[1]!r}" if len(classes) == 2 else "the logarithm of each class's probability"
@@ -145,18 +145,18 @@ def _shape(answers: _Answers, sample: Any, at: int, name: str) -> str:
     table = sample if hasattr(sample, "iloc") else pd.DataFrame(np.asarray(sample))
     column = table.iloc[:, at]
     numbers = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
-    known = column.dropna()
-    if not len(known):
+    present = column.dropna()
+    if not len(present):
         return ""
     if numbers or pd.api.types.is_datetime64_any_dtype(column):
-        points = pd.Series(np.sort(known.to_numpy())[_ranks(len(known))])
+        points = pd.Series(np.sort(present.to_numpy())[_ranks(len(present))])
         numbers = True
     else:
-        points = pd.Series(known.value_counts().index[:_WORDS])
+        points = pd.Series(present.value_counts().index[:_WORDS])
     rows = pd.concat([table.iloc[[0] * len(points)]], ignore_index=True)
     rows.isetitem(at, points.tolist())
-    drawn, mean = _added(answers, rows, sample), _added(answers, _of_column(table, at), sample).mean(axis=0)
-    return _picture(name, points, drawn - mean, numbers=numbers)
+    curves, mean = _added(answers, rows, sample), _added(answers, _of_column(table, at), sample).mean(axis=0)
+    return _picture(name, points, curves - mean, numbers=numbers)
 
 
 def _ranks(number: int) -> NDArray[np.int64]:
@@ -184,51 +184,51 @@ _WORD = 90
 """Width of the words beside their dots."""
 
 
-def _picture(name: str, points: Any, drawn: FloatArray, *, numbers: bool) -> str:
+def _picture(name: str, points: Any, curves: FloatArray, *, numbers: bool) -> str:
     """Return a tile with a curve over numbers, or with dots beside words."""
     title = html.escape(name)
     return (
         f'<li><span>{title}</span><svg class="curve" viewBox="0 0 {_WIDE} {_HIGH}" role="img" '
-        f'aria-label="what {title} adds">{(_curve if numbers else _dots)(points, drawn)}</svg></li>\n'
+        f'aria-label="what {title} adds">{(_curve if numbers else _dots)(points, curves)}</svg></li>\n'
     )
 
 
-def _curve(points: Any, drawn: FloatArray) -> str:
+def _curve(points: Any, curves: FloatArray) -> str:
     values = pd.to_numeric(points).to_numpy(np.float64)
     shares = (values - values[0]) / max(float(values[-1] - values[0]), 1e-12)
     across = _LEFT + shares * (_WIDE - _LEFT - 8)
-    low, high = _range(drawn)
-    down = 8 + (_HIGH - _LOW - 16) * (1 - (drawn - low) / (high - low))
+    low, high = _range(curves)
+    down = 8 + (_HIGH - _LOW - 16) * (1 - (curves - low) / (high - low))
     zero = 8 + (_HIGH - _LOW - 16) * high / (high - low)
     parts = [f'<path d="M{_LEFT} {zero:.1f}H{_WIDE - 8}"/>']
     for level, at in ((high, 12), (low, _HIGH - _LOW - 4)):
         parts.append(f'<text x="{_LEFT - 4}" y="{at}" text-anchor="end">{level:.1g}</text>')
     for number, line in enumerate(down.T):
-        joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, line, strict=True))
-        parts.append(f'<polyline points="{joined}" {_shade(number)}/>')
+        corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, line, strict=True))
+        parts.append(f'<polyline points="{corners}" {_shade(number)}/>')
     for at, end, anchor in ((_LEFT, points.iloc[0], "start"), (_WIDE - 8, points.iloc[-1], "end")):
-        said = rounded(float(end)) if isinstance(end, int | float | np.number) else str(end)[:10]
-        parts.append(f'<text x="{at}" y="{_HIGH - 5}" text-anchor="{anchor}">{html.escape(said)}</text>')
+        label = rounded(float(end)) if isinstance(end, int | float | np.number) else str(end)[:10]
+        parts.append(f'<text x="{at}" y="{_HIGH - 5}" text-anchor="{anchor}">{html.escape(label)}</text>')
     return "".join(parts)
 
 
-def _dots(points: Any, drawn: FloatArray) -> str:
-    low, high = _range(drawn)
-    across = _WORD + 10 + (_WIDE - _WORD - 24) * (drawn - low) / (high - low)
+def _dots(points: Any, curves: FloatArray) -> str:
+    low, high = _range(curves)
+    across = _WORD + 10 + (_WIDE - _WORD - 24) * (curves - low) / (high - low)
     zero = _WORD + 10 - (_WIDE - _WORD - 24) * low / (high - low)
     parts = [f'<path d="M{zero:.1f} 2V{_HIGH - _LOW}"/>']
     for row, (word, places) in enumerate(zip(points, across, strict=True)):
-        said = str(word) if len(str(word)) <= 13 else f"{str(word)[:12]}\N{HORIZONTAL ELLIPSIS}"
-        parts.append(f'<text x="0" y="{14 + 16 * row}">{html.escape(said)}</text>')
+        label = str(word) if len(str(word)) <= 13 else f"{str(word)[:12]}\N{HORIZONTAL ELLIPSIS}"
+        parts.append(f'<text x="0" y="{14 + 16 * row}">{html.escape(label)}</text>')
         parts += [f'<circle cx="{x:.1f}" cy="{10 + 16 * row}" r="4" {_shade(at)}/>' for at, x in enumerate(places)]
     for level, at, anchor in ((low, _WORD + 4, "start"), (high, _WIDE - 4, "end")):
         parts.append(f'<text x="{at}" y="{_HIGH - 5}" text-anchor="{anchor}">{level:.1g}</text>')
     return "".join(parts)
 
 
-def _range(drawn: FloatArray) -> tuple[float, float]:
+def _range(curves: FloatArray) -> tuple[float, float]:
     """Return the least and the greatest value, 0 included."""
-    low, high = min(float(drawn.min()), 0.0), max(float(drawn.max()), 0.0)
+    low, high = min(float(curves.min()), 0.0), max(float(curves.max()), 0.0)
     return low, max(high, low + 1e-9)
 
 

@@ -87,7 +87,7 @@ def first_page(
     }
     decided = isinstance(measures, Measures)  # by test rows
     rows = "public rows" if content["protects"] == "records" else "rows of which only the labels are private"
-    sums = any(asked["parameters"].get("moments") for asked in content["rounds"])
+    sums = any(batch["parameters"].get("moments") for batch in content["rounds"])
     more = ", noisy votes of teachers and noisy sums of the private rows' features"
     votes = rows + (more if sums else " and noisy votes of teachers")
     if "quantity" in content:
@@ -112,7 +112,7 @@ def _intervals(content: dict[str, Any], intervals: PredictionIntervals | None) -
     """Return what is said of the intervals of a quantity; nothing where no errors were counted."""
     if intervals is not None:
         return {"Intervals.": intervals.in_words(Quantity(**content["quantity"]))}
-    if any(asked["parameters"].get("errors") for asked in content["rounds"]):
+    if any(batch["parameters"].get("errors") for batch in content["rounds"]):
         return {"Intervals.": f"None: {OTHER_ERRORS}."}
     return {}
 
@@ -146,18 +146,18 @@ def protected(content: dict[str, Any]) -> str:
     if content["guarantee"] is None:
         return "Nothing."
     column = content["unit_column"]
-    named = "" if column is None else f" (all rows of one value of the column {escaped(repr(column))})"
+    by_column = "" if column is None else f" (all rows of one value of the column {escaped(repr(column))})"
     if content["protects"] == "labels":
         one = (
             "The label of every single record"
             if of_records(content)
-            else f"The labels of every single user, on all of their rows{named}"
+            else f"The labels of every single user, on all of their rows{by_column}"
         )
         one += ". Only labels are protected: the features, and who is in the data, are treated as public"
     elif of_records(content):
         one = "Every single record of the private data"
     else:
-        one = f"Every single user of the private data, with all of their rows{named}"
+        one = f"Every single user of the private data, with all of their rows{by_column}"
     if of_records(content):
         unit = "label" if content["protects"] == "labels" else "record"
         one += f". If one person has several records, each {unit} is protected, but not all of them together"
@@ -207,8 +207,8 @@ def _factor(epsilon: float) -> str:
         return f"10^{math.ceil(epsilon / math.log(10))}"
     factor = math.exp(epsilon) * (1 + 1e-15)
     step = 10.0 ** (math.floor(math.log10(factor)) - 2)
-    rounded = math.ceil(factor / step) * step
-    return f"{rounded:,.2f}" if rounded < 100 else f"{rounded:,.0f}"
+    result = math.ceil(factor / step) * step
+    return f"{result:,.2f}" if result < 100 else f"{result:,.0f}"
 
 
 _RECORDED = {
@@ -234,33 +234,33 @@ def _escape_or_default(text: str | None) -> str:
 
 def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], measures: AnyMeasures | None) -> str:
     by = {estimate.of: estimate for estimate in estimates if isinstance(estimate, Agreement)}
-    said: list[str] = []
+    sentences: list[str] = []
     if "student" in by and "majority" in by:
         student, majority = by["student"], by["majority"]
         if student.against == "private labels":
-            known = student.low > 0 or student.high < 1
-            said.append(
+            informative = student.low > 0 or student.high < 1
+            sentences.append(
                 f"The student is right on {student.in_words()} of the {student.counted}, computed from the noisy "
                 "counts in this release."
-                if known
+                if informative
                 else f"The noise in this release hides how often the student is right on the {student.counted}."
             )
-            said.append(
+            sentences.append(
                 f"A model that always predicts the most frequent label is right on {majority.in_words()}. These ranges "
                 f"hold in {CONFIDENCE:.0%} of runs, if public and private rows with similar features are alike."
             )
-            if student.high == 1 and known:
-                said.append(
+            if student.high == 1 and informative:
+                sentences.append(
                     "The lower end for the student is cautious, and often far below the real accuracy. A larger "
                     "epsilon hardly raises it: it allows for the worst errors among rows with similar features, which "
                     "counts do not tell apart."
                 )
                 if measures is None and student.low < majority.high:
-                    said.insert(0, "This release alone does not show how accurate the student is: test rows do.")
+                    sentences.insert(0, "This release alone does not show how accurate the student is: test rows do.")
             if not of_records(content):
-                said.append("A cell is the set of rows that are nearest to the same public row.")
+                sentences.append("A cell is the set of rows that are nearest to the same public row.")
         else:
-            said.append(
+            sentences.append(
                 f"The student agrees with the released answer on {student.in_words()} of the {student.counted} that it "
                 "did not learn from. A model that always predicts the most frequent label agrees on "
                 f"{majority.in_words()}. This is agreement with noisy answers, not an accuracy; the ranges hold in "
@@ -268,14 +268,14 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], m
             )
     recalls = [estimate for estimate in estimates if isinstance(estimate, Recall)]
     if measures is None:
-        said += _by_class(recalls)
+        sentences += _by_class(recalls)
     undecided = [escaped(remark) for remark in content["remarks"] if remark.startswith(UNDECIDED)]
     if isinstance(measures, Measures):
         undecided = []  # the test rows decide
-    known = any(one.low > 0 or one.high < 1 for one in recalls)
-    nothing = "only wide ranges, which the section on the student lists" if known else "no estimate of that"
-    said += undecided or ([] if said else [_none_known(content, nothing)])
-    return " ".join([*said, *_on_test_rows(measures)])
+    informative = any(one.low > 0 or one.high < 1 for one in recalls)
+    nothing = "only wide ranges, which the section on the student lists" if informative else "no estimate of that"
+    sentences += undecided or ([] if sentences else [_none_known(content, nothing)])
+    return " ".join([*sentences, *_on_test_rows(measures)])
 
 
 def _none_known(content: dict[str, Any], nothing: str) -> str:
@@ -294,21 +294,21 @@ def _on_test_rows(measures: AnyMeasures | None) -> list[str]:
     if measures is None:
         return ["The operator published no accuracy on test rows."]
     if not isinstance(measures, Measures):
-        measured = "; ".join(f"{what} {value}" for what, value in measures.in_words().items())
-        return [f"On {measures.rows:,} test rows that the operator declared public: {measured}."]
-    said = [
+        results = "; ".join(f"{what} {value}" for what, value in measures.in_words().items())
+        return [f"On {measures.rows:,} test rows that the operator declared public: {results}."]
+    sentences = [
         f"It is right on {measures.accuracy:.2%} of {measures.rows:,} test rows that the operator declared public, "
         f"and on {measures.balanced_accuracy:.2%} if every class counts the same. A model that always predicts the "
         f"most frequent label of these rows is right on {measures.most_frequent:.2%}."
     ]
     if measures.caution:
-        said.append(f"Warning: {measures.caution}.")
+        sentences.append(f"Warning: {measures.caution}.")
     if measures.rank_error is not None:
-        said.append(
+        sentences.append(
             f"The labels have an order: the student is {measures.rank_error:.3f} ranks away on average, and the "
             f"median label {measures.rank_error_of_median:.3f}."
         )
-    return said
+    return sentences
 
 
 def _by_class(recalls: Sequence[Recall]) -> list[str]:
@@ -317,10 +317,10 @@ def _by_class(recalls: Sequence[Recall]) -> list[str]:
         return []
     *classes, mean = recalls
     worst = min(classes, key=lambda one: one.high)
-    said: list[str] = []
+    sentences: list[str] = []
     if mean.low > 1 / len(classes) or mean.high < _WORTH_SAYING:
-        said.append(f"if every class counts the same, the student is right on {mean.in_words()}")
+        sentences.append(f"if every class counts the same, the student is right on {mean.in_words()}")
     if worst.high < _WORTH_SAYING:
-        said.append(f"it recognises {worst.in_words()} of the cases of {escaped(repr(worst.label))}")
+        sentences.append(f"it recognises {worst.in_words()} of the cases of {escaped(repr(worst.label))}")
     sure = f"in {CONFIDENCE:.0%} of runs, if public and private rows with similar features are alike"
-    return [f"From the noisy counts in this release: {', and '.join(said)} ({sure})."] if said else []
+    return [f"From the noisy counts in this release: {', and '.join(sentences)} ({sure})."] if sentences else []

@@ -24,14 +24,14 @@ def save_pictures(outlook: Outlook, folder: str | os.PathLike[str]) -> list[Path
     Errors: `CannotWrite`.
     """
     target = Path(folder)
-    drawn: list[Path] = []
+    files: list[Path] = []
     with writing(target):
         target.mkdir(parents=True, exist_ok=True)
         if outlook.rehearsal is not None and outlook.rehearsal.forecasts:
-            drawn.append(_saved(_accuracy, outlook, target / f"{outlook.measures[0].replace(' ', '_')}.png"))
+            files.append(_saved(_accuracy, outlook, target / f"{outlook.measures[0].replace(' ', '_')}.png"))
         if any(offer.odds is not None for offer in outlook.offers):
-            drawn.append(_saved(_attacker, outlook, target / ATTACKER))
-    return drawn
+            files.append(_saved(_attacker, outlook, target / ATTACKER))
+    return files
 
 
 def _saved(draw: Callable[[Axes, Outlook], None], outlook: Outlook, path: Path) -> Path:
@@ -78,9 +78,9 @@ def _accuracy(axes: Axes, outlook: Outlook) -> None:
 
 
 def _attacker(axes: Axes, outlook: Outlook) -> None:
-    known = [offer for offer in outlook.offers if offer.odds is not None and offer.plan is not None]
-    name = known[0].mechanism
-    line = sorted((one.epsilon, 100 * (one.odds or 0.0)) for one in known if one.mechanism == name)
+    priced = [offer for offer in outlook.offers if offer.odds is not None and offer.plan is not None]
+    name = priced[0].mechanism
+    line = sorted((one.epsilon, 100 * (one.odds or 0.0)) for one in priced if one.mechanism == name)
     axes.plot(*zip(*line, strict=True), "o-", color="#b00020")
     for epsilon, odds in line:
         axes.annotate(
@@ -97,9 +97,9 @@ def _attacker(axes: Axes, outlook: Outlook) -> None:
     axes.margins(x=0.12)
     _epsilon_axis(axes, outlook)
     axes.set_ylabel("right guesses at most, %")
-    plan = known[0].plan
+    plan = priced[0].plan
     assert plan is not None
-    question = neighbours(per_record=plan.per_record, unit=outlook.unit, removed=known[0].removed)
+    question = neighbours(per_record=plan.per_record, unit=outlook.unit, removed=priced[0].removed)
     axes.set_title(
         f"What an attacker could gain, {name}: guesses at\n{question}",
         loc="left",

@@ -39,12 +39,12 @@ def outlook_table(outlook: Outlook) -> Table:
 
 def outlook_sentences(outlook: Outlook) -> list[str]:
     """Return what belongs below that table: refusals in full, and what the attacker's odds are about."""
-    refused = _at_epsilons("Refused", [(one.epsilon, one.mechanism, one.refusal) for one in outlook.offers])
-    trained = {one.mechanism: 1 for one in outlook.offers if one.plan is not None and one.plan.labels}
-    of_labels = f"Queries of {', '.join(trained)}: one for each of the {outlook.classes} labels of a public row."
+    refusals = _at_epsilons("Refused", [(one.epsilon, one.mechanism, one.refusal) for one in outlook.offers])
+    mechanisms = {one.mechanism: 1 for one in outlook.offers if one.plan is not None and one.plan.labels}
+    of_labels = f"Queries of {', '.join(mechanisms)}: one for each of the {outlook.classes} labels of a public row."
     ratio = "votes / noise: the votes on a query, divided by the standard deviation of their noise."
-    known = [ratio] if any(one.signal_to_noise is not None for one in outlook.offers) else []
-    return [*refused, *known, *([of_labels] if trained else []), *odds_sentences(outlook.offers)]
+    notes = [ratio] if any(one.signal_to_noise is not None for one in outlook.offers) else []
+    return [*refusals, *notes, *([of_labels] if mechanisms else []), *odds_sentences(outlook.offers)]
 
 
 def accuracy_table(outlook: Outlook, rehearsal: Rehearsal) -> Table:
@@ -64,11 +64,11 @@ def accuracy_table(outlook: Outlook, rehearsal: Rehearsal) -> Table:
         forecasts = rehearsal.of(offer)
         if not forecasts:
             continue
-        said = [one.in_words() for one in forecasts]
+        words = [one.in_words() for one in forecasts]
         if rehearsal.simulated:
             mean, least, most = (100 * points for points in rehearsal.lost(forecasts[0]))
-            said = f"{mean:.1f}", f"{least:.1f} to {most:.1f}"
-        table.add_row(f"{offer.epsilon:g}", offer.mechanism, *said)
+            words = f"{mean:.1f}", f"{least:.1f} to {most:.1f}"
+        table.add_row(f"{offer.epsilon:g}", offer.mechanism, *words)
     return table
 
 
@@ -77,7 +77,7 @@ def accuracy_sentences(outlook: Outlook) -> list[str]:
     played = outlook.rehearsal
     if played is None:
         return [outlook.basis]
-    refusals = _at_epsilons("Not forecast", [(*asked, why) for asked, why in played.failures.items()])
+    refusals = _at_epsilons("Not forecast", [(*setting, why) for setting, why in played.failures.items()])
     always, unlearned = (
         ", ".join(_scored(measure, score) for measure, score in zip(outlook.measures, scores, strict=True))
         for scores in (played.constant, played.not_private)
@@ -102,20 +102,20 @@ def _at_epsilons(what: str, reasons: Iterable[tuple[float, str, str | None]]) ->
     for epsilon, mechanism, why in reasons:
         if why:
             # The epsilon is said before the reason, not again in it with what would do at this one alone.
-            before, got, after = why.partition(f", got {epsilon:g}")
-            same = before + after[max(after.find(";"), 0) :] if got else why
+            before, remark, after = why.partition(f", got {epsilon:g}")
+            same = before + after[max(after.find(";"), 0) :] if remark else why
             together.setdefault((mechanism, same), []).append(f"{epsilon:g}")
-    return [f"{what}, {name} at epsilon {', '.join(asked)}: {why}" for (name, why), asked in together.items()]
+    return [f"{what}, {name} at epsilon {', '.join(epsilons)}: {why}" for (name, why), epsilons in together.items()]
 
 
 def odds_sentences(offers: Iterable[Offer]) -> list[str]:
     """Return what an attacker could gain at most, in words; nothing where it was not computed."""
-    known = [one for one in offers if one.odds is not None and one.plan is not None]
+    priced = [one for one in offers if one.odds is not None and one.plan is not None]
     return [
         f"An attacker who guesses {question} is right at most as often as the table says, instead of 50% of the "
         "time, with any other knowledge "
-        f"({', '.join(dict.fromkeys(one.mechanism for one in known if _about(one) == question))})."
-        for question in dict.fromkeys(_about(one) for one in known)
+        f"({', '.join(dict.fromkeys(one.mechanism for one in priced if _about(one) == question))})."
+        for question in dict.fromkeys(_about(one) for one in priced)
     ]
 
 

@@ -44,7 +44,7 @@ def privacy_facts(content: dict[str, Any], checksum: str) -> dict[str, Any]:
         "protects": content["protects"],
         "unit": content["unit_of_privacy"],
         "neighbours": content["adjacency"],
-        "mechanism": " + ".join(dict.fromkeys(asked["mechanism"] for asked in content["rounds"])),
+        "mechanism": " + ".join(dict.fromkeys(batch["mechanism"] for batch in content["rounds"])),
         "statement": STATEMENT,
         "statement_sha256": checksum,
     }
@@ -52,12 +52,12 @@ def privacy_facts(content: dict[str, Any], checksum: str) -> dict[str, Any]:
 
 def _task(manifest: dict[str, Any]) -> str | None:
     """Return the hub's name of what the student does; None where it takes numbers that an encoder made of a row."""
-    given = manifest["input"]
+    description = manifest["input"]
     if "quantity" in manifest:
         return "tabular-regression"
-    if "columns" not in given:
-        return "image-classification" if len(given["shape"]) > 2 else "tabular-classification"
-    kinds = {column["kind"] for column in given["columns"]}
+    if "columns" not in description:
+        return "image-classification" if len(description["shape"]) > 2 else "tabular-classification"
+    kinds = {column["kind"] for column in description["columns"]}
     if "embedding" in kinds:
         return None
     return "text-classification" if kinds <= {"text", "tfidf"} else "tabular-classification"

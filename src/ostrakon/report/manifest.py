@@ -37,10 +37,10 @@ def is_finished(folder: Path, *, again: bool = False) -> bool:
     try:
         content = read_json(folder / MANIFEST)
         listed = dict(content["files"])
-        known = content["schema"] == SCHEMA
+        same_schema = content["schema"] == SCHEMA
     except (InvalidInput, KeyError, TypeError, ValueError):
         raise InvalidInput(f"{folder / MANIFEST} is damaged, so nobody can tell what may leave{advice}") from None
-    if not known:
+    if not same_schema:
         raise InvalidInput(f"{folder / MANIFEST} must have the schema {SCHEMA!r}, got {content['schema']!r}{advice}")
     present = checksums(folder, leave_out=(MANIFEST,))
     foreign = sorted(present.keys() - listed.keys())

@@ -83,14 +83,14 @@ def title_of(content: dict[str, Any], understood: Understood) -> str:
     '0 / 1 / 2 / 3 / … (10 labels)'
     """
     if "quantity" in content:
-        said = "{low:.10g} to {high:.10g}".format(**content["quantity"])
-        return f"{understood.target}: {said}" if understood.target else f"a quantity from {said}"
+        range_text = "{low:.10g} to {high:.10g}".format(**content["quantity"])
+        return f"{understood.target}: {range_text}" if understood.target else f"a quantity from {range_text}"
     classes = [shorten(label, width=30, placeholder="\N{HORIZONTAL ELLIPSIS}") for label in content["classes"]]
     labels = " / ".join(classes[:_NAMED])
     if len(classes) > _NAMED:
         labels += f" / \N{HORIZONTAL ELLIPSIS} ({len(classes)} labels)"
-    named = understood.target if understood.target != ",".join(content["classes"]) else None
-    return f"{named}: {labels}" if named else labels
+    target = understood.target if understood.target != ",".join(content["classes"]) else None
+    return f"{target}: {labels}" if target else labels
 
 
 def encoded_with(manifest: dict[str, Any]) -> list[str] | None:
@@ -148,24 +148,24 @@ def _files(
     if cells:
         rows = "cells of columns"
         sums = "for pairs of columns, the noisy and scaled number of records in each cell"
-    drawn = {
+    files = {
         LABELS: f"the {rows} that were queried, and their labels (empty if there are none)",
         NOISY_COUNTS: "for each of these rows, the noisy number of votes for each label",
         NOISY_MOMENTS: sums,
     }
     if "quantity" in content:
-        drawn = {
+        files = {
             VALUES: f"the {rows} that were queried, and the noisy mean of the records near each, if enough are near",
             NOISY_COUNTS: "for each of these rows, the noisy split of its votes between both ends of the range",
             NOISY_MOMENTS: "noisy sums of features times the quantity",
             NOISY_ERRORS: "noisy numbers of records by the size of the student's error",
         }
     if "several_labels" in content:
-        against = any(asked["parameters"].get("max_labels") == len(content["classes"]) for asked in content["rounds"])
-        said = "for and against every label" if against else "for every label"
-        drawn = {
+        against = any(batch["parameters"].get("max_labels") == len(content["classes"]) for batch in content["rounds"])
+        each_label = "for and against every label" if against else "for every label"
+        files = {
             LABELS: f"the {rows} that were queried, and the answers on every label (empty if there are none)",
-            NOISY_COUNTS: f"the {rows} that were queried, and the noisy numbers of votes {said}",
+            NOISY_COUNTS: f"the {rows} that were queried, and the noisy numbers of votes {each_label}",
             NOISY_MOMENTS: "noisy sums of features for every label",
         }
     refit = {REFIT: "how `ostrakon refit` trains another student from this release"}
@@ -173,7 +173,7 @@ def _files(
         manifest["file"]: "the student",
         "student.json": "the columns of a row, the target and the format",
         manifest["loader"]: "reads rows and predicts, without ostrakon; the same file in every release",
-        **{name: what for name, what in drawn.items() if name in tables},
+        **{name: what for name, what in files.items() if name in tables},
         "statement.json": "the privacy statement as JSON",
         **(refit if REFIT in tables else {}),
         **draft,

@@ -76,7 +76,7 @@ _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 ASKED = "Public images that were asked about"
 
 
-def page(card: str, *, title: str, charts: str, asked: str | None = None) -> str:
+def page(card: str, *, title: str, charts: str, gallery_html: str | None = None) -> str:
     """Return one HTML document: the card (Markdown, as `model_card` writes it) with the charts above its first table.
 
     Names of labels and columns are shown as they are: HTML, links and images in them have no effect.
@@ -88,12 +88,12 @@ def page(card: str, *, title: str, charts: str, asked: str | None = None) -> str
         Of the window, as plain text.
     charts : str
         Figures of released facts, as HTML.
-    asked : str, optional
+    gallery_html : str, optional
         A figure of the images that were asked about, for the end of the page.
     """
     reader = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["image", "link", "autolink"])
     before, table, after = reader.render(card).partition("<table>")
-    last = "" if asked is None else f"<h2>{ASKED}</h2>\n{asked}"
+    last = "" if gallery_html is None else f"<h2>{ASKED}</h2>\n{gallery_html}"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -127,9 +127,9 @@ def gallery(outcome: FinishedRun) -> str | None:
         f'<li><span>{html.escape(name)}</span><img alt="" src="data:image/png;base64,{_png(image)}"></li>\n'
         for image, name in zip(images, names, strict=True)
     ]
-    asked = len(outcome.images)
+    count = len(outcome.images)
     images_are = "public images" if outcome.statement.protects == "records" else "images (public, but for their labels)"
-    some = f"The first {len(images)} of {asked:,}" if asked > len(images) else f"All {asked}"
+    some = f"The first {len(images)} of {count:,}" if count > len(images) else f"All {count}"
     kind = "answers" if outcome.plan.labels is not None else outcome.plan.target
     return (
         f"<figure>\n<figcaption>{some} {images_are} that were asked about, each below {_RELEASED[kind]}."
@@ -149,8 +149,8 @@ def _answers_in_words(outcome: FinishedRun) -> list[str]:
     if outcome.plan.labels is None:
         counts = np.zeros((0, 1)) if answers.counts is None else answers.counts[:, : len(classes)]
         return [classes[label] for label in counts.argmax(axis=1)]
-    given = answers.labels.reshape(-1, outcome.plan.labels)
-    return [", ".join(np.array(classes)[row == 1]) or "none" for row in given]
+    labels = answers.labels.reshape(-1, outcome.plan.labels)
+    return [", ".join(np.array(classes)[row == 1]) or "none" for row in labels]
 
 
 def _png(image: NDArray[np.float64]) -> str:
@@ -158,14 +158,14 @@ def _png(image: NDArray[np.float64]) -> str:
     step = math.ceil(max(image.shape[:2]) / _PIXELS)
     if step > 1:
         high, wide = (max(size // step, 1) for size in image.shape[:2])
-        kept = image[: high * step, : wide * step]
-        image = np.stack([kept[at::step, to::step][:high, :wide] for at in range(step) for to in range(step)]).mean(0)
+        crop = image[: high * step, : wide * step]
+        image = np.stack([crop[at::step, to::step][:high, :wide] for at in range(step) for to in range(step)]).mean(0)
     # Loaded only where there are images: it takes a tenth of all imports.
     from matplotlib.image import imsave
 
-    drawn = io.BytesIO()
-    imsave(drawn, image, cmap="gray", vmin=0, vmax=1, format="png", metadata={"Software": ""})
-    return base64.b64encode(drawn.getvalue()).decode()
+    buffer = io.BytesIO()
+    imsave(buffer, image, cmap="gray", vmin=0, vmax=1, format="png", metadata={"Software": ""})
+    return base64.b64encode(buffer.getvalue()).decode()
 
 
 def _shades(images: NDArray[Any]) -> NDArray[np.float64] | None:

@@ -70,16 +70,20 @@ def save_picture(comparison: Comparison, path: Path) -> None:
     rows = comparison.rows[::-1]
     names = [row.name + ("" if row.mechanism.releasable else " (not private)") for row in rows]
     figure = Figure(figsize=(11, 0.55 * len(rows) + 1.9), layout="constrained")
-    given, cost = figure.subplots(1, 2, sharey=True)
+    answer_axes, cost = figure.subplots(1, 2, sharey=True)
     right = [row.answers * row.accuracy for row in rows]
     wrong = [row.answers * (1 - row.accuracy) for row in rows]
-    refused = [comparison.votes.queries - row.answers for row in rows]
+    refusals = [comparison.votes.queries - row.answers for row in rows]
     what = "right" if comparison.labelled else "the plurality"
-    given.barh(names, right, color="#2a7f62", label=what)
-    given.barh(names, wrong, left=right, color="#c8553d", label="wrong" if comparison.labelled else "another class")
-    given.barh(names, refused, left=[r + w for r, w in zip(right, wrong, strict=True)], color="#dddddd", label="none")
-    given.set_xlabel("expected answers")
-    given.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, fontsize=9)
+    answer_axes.barh(names, right, color="#2a7f62", label=what)
+    answer_axes.barh(
+        names, wrong, left=right, color="#c8553d", label="wrong" if comparison.labelled else "another class"
+    )
+    answer_axes.barh(
+        names, refusals, left=[r + w for r, w in zip(right, wrong, strict=True)], color="#dddddd", label="none"
+    )
+    answer_axes.set_xlabel("expected answers")
+    answer_axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, fontsize=9)
     for kind, colour, marker in (
         ("worst_case", "#1b3a5c", "o"),
         ("gated", "#7a5195", "s"),

@@ -35,8 +35,8 @@ def side_by_side(outcomes: Mapping[str, Outcome], path: Path) -> Path:
         _consensus(top, outcome, votes)
         _budget(bottom, outcome)
         if name:
-            measured = "" if outcome.accuracy is None else f": student right on {outcome.accuracy:.1%} of test rows"
-            part.suptitle(f"{name}{measured}", fontsize=13, fontweight="bold")
+            accuracy = "" if outcome.accuracy is None else f": student right on {outcome.accuracy:.1%} of test rows"
+            part.suptitle(f"{name}{accuracy}", fontsize=13, fontweight="bold")
     figure.text(0.995, 0.005, "private: shows votes, must not leave", ha="right", color="#b00020", fontsize=9)
     image = io.BytesIO()
     figure.savefig(image, format="png", dpi=130)

@@ -151,14 +151,16 @@ def _require_levels(content: dict[str, Any], spend: Spend, levels: dict[str, Spe
     """Compare what the statement says of each level of consent with the entry in the account of that level."""
     consent = content.get("consent")
     parts = [] if consent is None else _parts(consent, "levels")
-    stated = {str(one.get("level")): one for one in parts}
-    if len(stated) < len(parts):
+    by_level = {str(one.get("level")): one for one in parts}
+    if len(by_level) < len(parts):
         raise _Differs("it names a level of consent twice")
-    highest = stated.keys() - levels.keys()
-    if levels.keys() - stated.keys() or len(highest) != (1 if levels else 0):
-        named, paid = quote(sorted(stated)), quote(sorted(levels))
-        raise _Differs(f"its levels of consent are {named}, and the ledger has accounts of these lower levels: {paid}")
-    for level, one in stated.items():
+    highest = by_level.keys() - levels.keys()
+    if levels.keys() - by_level.keys() or len(highest) != (1 if levels else 0):
+        levels_text, paid = quote(sorted(by_level)), quote(sorted(levels))
+        raise _Differs(
+            f"its levels of consent are {levels_text}, and the ledger has accounts of these lower levels: {paid}"
+        )
+    for level, one in by_level.items():
         _require_price(f"level {quote(level)} of consent", one, levels.get(level, spend))
 
 
@@ -170,14 +172,14 @@ def _parts(content: Any, name: str) -> list[dict[str, Any]]:
     return parts
 
 
-def _require_price(name: str, stated: dict[str, Any], spend: Spend) -> None:
+def _require_price(name: str, part: dict[str, Any], spend: Spend) -> None:
     """Require the epsilon and delta of a run, as a statement rounds them."""
     if spend.epsilon is None or spend.delta is None:
         raise _Differs(f"{name} claims a guarantee, and its run had none")
-    given = (stated.get("epsilon"), stated.get("delta"))
+    price = (part.get("epsilon"), part.get("delta"))
     paid = (round_up(spend.epsilon), spend.delta)
-    if given != paid or any(isinstance(number, bool) for number in given):
+    if price != paid or any(isinstance(number, bool) for number in price):
         raise _Differs(
-            f"{name} has epsilon {quote(given[0])} at delta {quote(given[1])}, and in the ledger it has epsilon "
+            f"{name} has epsilon {quote(price[0])} at delta {quote(price[1])}, and in the ledger it has epsilon "
             f"{paid[0]:g} at delta {paid[1]:g}"
         )

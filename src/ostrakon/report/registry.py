@@ -110,8 +110,8 @@ def _description(content: dict[str, Any], data_name: str | None) -> str:
 def _model(content: dict[str, Any]) -> str:
     if "quantity" in content:
         return "An estimator of a quantity from {low:.10g} to {high:.10g}".format(**content["quantity"])
-    several = ", of which a row may have several" if "several_labels" in content else ""
-    return f"A classifier with {len(content['classes'])} labels{several}"
+    labels_note = ", of which a row may have several" if "several_labels" in content else ""
+    return f"A classifier with {len(content['classes'])} labels{labels_note}"
 
 
 def _rows(content: dict[str, Any]) -> str:

@@ -62,14 +62,12 @@ def publish(outcome: Outcome, details: ReportDetails | None = None, *, publish_a
         return _write_whole(home.release, outcome, details, date=date, publish_accuracy=publish_accuracy)
 
 
-def save_release(
-    finished: FinishedRun, folder: str | os.PathLike[str], details: ReportDetails, *, date: str | None
-) -> Path:
+def save_release(run: FinishedRun, folder: str | os.PathLike[str], details: ReportDetails, *, date: str | None) -> Path:
     """Write the release of a run in memory to `folder`, which must be new or empty. Errors: as of `publish`."""
     target = Path(folder)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InvalidInput(f"folder must be new or empty, got {target}.")
-    return _write_whole(target, finished, details, date=date)
+    return _write_whole(target, run, details, date=date)
 
 
 def require_refit_folder(target: Path, earlier: Path) -> None:
@@ -81,18 +79,18 @@ def require_refit_folder(target: Path, earlier: Path) -> None:
     require_writable("out", target)
 
 
-def save_refitted(finished: FinishedRun, folder: str | os.PathLike[str], recipe: Mapping[str, Any]) -> Path:
+def save_refitted(run: FinishedRun, folder: str | os.PathLike[str], recipe: Mapping[str, Any]) -> Path:
     """Write the release of a refit to `folder` (`require_refit_folder`). Errors: as `publish`.
 
     recipe: of the earlier release, for what its operator said.
     """
     details = ReportDetails(**recipe["report"])
-    return _write_whole(Path(folder), finished, details, date=recipe["date"], ledger=bool(recipe["ledger"]))
+    return _write_whole(Path(folder), run, details, date=recipe["date"], ledger=bool(recipe["ledger"]))
 
 
 def _write_whole(
     target: Path,
-    finished: FinishedRun,
+    run: FinishedRun,
     details: ReportDetails,
     *,
     date: str | None,
@@ -100,16 +98,16 @@ def _write_whole(
     ledger: bool | None = None,
 ) -> Path:
     """Write a release aside and rename it to `target` at once. ledger: whether one recorded it, if not by `budget`."""
-    ledger = finished.budget is not None if ledger is None else ledger
+    ledger = run.budget is not None if ledger is None else ledger
     aside = target.with_name(f"{target.name}.partial")
     shutil.rmtree(aside, ignore_errors=True)
     try:
         with writing(aside):
             aside.mkdir(mode=0o755, parents=True)
-            _write_tables(aside, finished)
-            if finished.recipe is not None:
-                write_recipe(aside, finished, details, date=date, ledger=ledger)
-            _write_pages(aside, finished, details, date=date, publish_accuracy=publish_accuracy, ledger=ledger)
+            _write_tables(aside, run)
+            if run.recipe is not None:
+                write_recipe(aside, run, details, date=date, ledger=ledger)
+            _write_pages(aside, run, details, date=date, publish_accuracy=publish_accuracy, ledger=ledger)
             write_manifest(aside)
             if target.is_dir():
                 target.rmdir()
@@ -120,14 +118,14 @@ def _write_whole(
     return target
 
 
-def _write_tables(aside: Path, finished: FinishedRun) -> None:
+def _write_tables(aside: Path, run: FinishedRun) -> None:
     """The statement and everything that was drawn."""
-    write_statement(aside, finished.statement)
-    if finished.quantity is None and (not finished.several or finished.plan.labels is not None):
-        write_atomically(aside / LABELS, labels_csv(finished), mode=_PUBLIC)
-    elif finished.quantity is not None:
-        write_atomically(aside / VALUES, values_csv(finished, finished.quantity), mode=_PUBLIC)
-    answers = finished.answers
+    write_statement(aside, run.statement)
+    if run.quantity is None and (not run.several or run.plan.labels is not None):
+        write_atomically(aside / LABELS, labels_csv(run), mode=_PUBLIC)
+    elif run.quantity is not None:
+        write_atomically(aside / VALUES, values_csv(run, run.quantity), mode=_PUBLIC)
+    answers = run.answers
     noisy = (
         (NOISY_COUNTS, counts_csv, answers.counts),
         (NOISY_MOMENTS, moments_csv, answers.moments),
@@ -135,12 +133,12 @@ def _write_tables(aside: Path, finished: FinishedRun) -> None:
     )
     for name, text_of, table in noisy:
         if table is not None:
-            write_atomically(aside / name, text_of(finished, table), mode=_PUBLIC)
+            write_atomically(aside / name, text_of(run, table), mode=_PUBLIC)
 
 
 def _write_pages(
     aside: Path,
-    finished: FinishedRun,
+    run: FinishedRun,
     details: ReportDetails,
     *,
     date: str | None,
@@ -148,35 +146,35 @@ def _write_pages(
     ledger: bool,
 ) -> None:
     """The student, the registry entry, the model card and the report."""
-    manifest = export_student(finished.student, aside, rows=finished.rows)
+    manifest = export_student(run.student, aside, rows=run.rows)
     # Noise can bring the estimate of a share above 1.
-    tried = ", ".join(f"{name} {min(share, 1.0):.1%}" for name, share in finished.agreement.items())
-    measures = finished.measures if publish_accuracy else None
-    estimates = [one for one in finished.statement.estimates if isinstance(one, Agreement | Recall)]
+    tried = ", ".join(f"{name} {min(share, 1.0):.1%}" for name, share in run.agreement.items())
+    measures = run.measures if publish_accuracy else None
+    estimates = [one for one in run.statement.estimates if isinstance(one, Agreement | Recall)]
     recalls = [one for one in estimates if isinstance(one, Recall)]
     by_class = ", ".join(f"{one.label} {one.in_words()}" for one in recalls if one.label is not None)
     facts = {
-        "Student": finished.student_name,
+        "Student": run.student_name,
         **{one.title: f"{one.in_words()}, of {one.counted}" for one in recalls if one.label is None},
         **({"Recall by class (estimated)": by_class} if by_class else {}),
         **({"Agreement of candidates with released answers held out from them": tried} if tried else {}),
         **({} if measures is None else {f"{what} on test rows": value for what, value in measures.in_words().items()}),
-        "Representation": finished.representation,
-        "Input": finished.rows,
+        "Representation": run.representation,
+        "Input": run.rows,
     }
-    content = finished.statement.as_dict()
+    content = run.statement.as_dict()
     shared: dict[str, Any] = {"details": details, "date": date, "estimates": estimates}
     if content["private"]:
-        units = finished.plan.teachers if finished.plan.per_record else None
+        units = run.plan.teachers if run.plan.per_record else None
         write_registry(aside, registry_entry(content, units=units, **shared))
     plain = first_page(
         content,
         needs=manifest["needs"],
-        ledger=None if finished.paid_by_owners else ledger,
+        ledger=None if run.paid_by_owners else ledger,
         encoded_with=encoded_with(manifest),
         measures=measures,
-        sets=finished.student.sets if isinstance(finished.student, ReleasedStudent) else None,
-        intervals=finished.student.intervals if isinstance(finished.student, ReleasedQuantity) else None,
+        sets=run.student.sets if isinstance(run.student, ReleasedStudent) else None,
+        intervals=run.student.intervals if isinstance(run.student, ReleasedQuantity) else None,
         **shared,
     )
     card = model_card(
@@ -184,17 +182,17 @@ def _write_pages(
         manifest,
         plain=plain,
         facts=facts,
-        understood=finished.understood,
+        understood=run.understood,
         tables={file.name for file in aside.iterdir()},
-        cells=finished.cells is not None,
+        cells=run.cells is not None,
     )
     write_atomically(aside / "model_card.md", card, mode=_PUBLIC)
     write_hub_page(aside, content, manifest, card)
-    title = f"{title_of(content, finished.understood)} \N{EN DASH} model card and privacy statement"
-    ranked = importances(finished)
-    charts = released_charts(finished) + importance_chart(ranked, finished) + shape_charts(ranked, finished)
-    shown = page(card, title=title, charts=charts, asked=gallery(finished))
-    write_atomically(aside / "report.html", shown, mode=_PUBLIC)
+    title = f"{title_of(content, run.understood)} \N{EN DASH} model card and privacy statement"
+    ranked = importances(run)
+    charts = released_charts(run) + importance_chart(ranked, run) + shape_charts(ranked, run)
+    html = page(card, title=title, charts=charts, gallery_html=gallery(run))
+    write_atomically(aside / "report.html", html, mode=_PUBLIC)
 
 
 def refuse_other_report(home: RunFolder, details: ReportDetails) -> None:
@@ -203,10 +201,10 @@ def refuse_other_report(home: RunFolder, details: ReportDetails) -> None:
     Until then they may change from call to call: no number depends on them.
     """
     if is_finished(home.release, again=True):
-        wanted, earlier = details.as_toml(), (home.read() or {}).get("report", {})
+        content, earlier = details.as_toml(), (home.read() or {}).get("report", {})
         for name in ReportDetails.options():
-            if wanted.get(name) != earlier.get(name):
-                before, now = (text.get(name, "not given") for text in (earlier, wanted))
+            if content.get(name) != earlier.get(name):
+                before, now = (text.get(name, "not given") for text in (earlier, content))
                 raise InvalidInput(
                     f"{home.release} is written, with {name.replace('_', ' ')} {before!r} where it is now {now!r}: "
                     "repeat it, or remove that folder, and the same command writes it again from the answers that were "
@@ -224,11 +222,11 @@ def labels_csv(outcome: FinishedRun) -> str:
     answers, labels = outcome.answers, outcome.plan.labels
     if labels is not None:
         sets = zip(_query_names(outcome), answers.labels.reshape(-1, labels).tolist(), strict=True)
-        rows = ([row, *("" if label == NO_ANSWER else label for label in given)] for row, given in sets)
+        rows = ([row, *("" if label == NO_ANSWER else label for label in row_labels)] for row, row_labels in sets)
         return csv_text([[_kind(outcome), *map(str, outcome.classes)], *rows])
     lines: list[list[Any]] = [[_kind(outcome), "label", "source"]]
-    for row, given, taught in zip(_query_names(outcome), answers.labels, answers.taught, strict=True):
-        source = "teachers" if given != NO_ANSWER else "student" if taught != NO_ANSWER else ""
+    for row, label, taught in zip(_query_names(outcome), answers.labels, answers.taught, strict=True):
+        source = "teachers" if label != NO_ANSWER else "student" if taught != NO_ANSWER else ""
         lines.append([row, str(outcome.classes[taught]) if taught != NO_ANSWER else "", source])
     return csv_text(lines)
 
@@ -266,8 +264,8 @@ def _kind(outcome: FinishedRun) -> str:
 
 def _query_names(outcome: FinishedRun) -> list[Any]:
     """Return what was asked about: places of public rows, or names of cells."""
-    asked = outcome.queries.tolist()
-    return asked if outcome.cells is None else [outcome.cells[number] for number in asked]
+    queries = outcome.queries.tolist()
+    return queries if outcome.cells is None else [outcome.cells[number] for number in queries]
 
 
 def moments_csv(outcome: FinishedRun, moments: FloatArray) -> str:

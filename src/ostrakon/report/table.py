@@ -48,16 +48,16 @@ def tables_side_by_side(outcomes: Mapping[str, tuple[Outcome, Path]]) -> Table:
     for name, (outcome, release) in outcomes.items():
         table.add_column(escape(name), overflow="fold")
         columns.append({})
-        for what, said in _rows(outcome, release):
-            columns[-1].setdefault(what, []).append(said)
+        for what, values in _rows(outcome, release):
+            columns[-1].setdefault(what, []).append(values)
     for what in dict.fromkeys(what for column in columns for what in column):
         table.add_row(what, *("\n".join(column.get(what, [])) for column in columns))
     return table
 
 
-def refit_table(finished: FinishedRun, *, release: Path) -> Table:
+def refit_table(run: FinishedRun, *, release: Path) -> Table:
     """Return what was refitted, at which guarantee, and where it is."""
-    rows = *_privacy(finished), *_student(finished), *_intervals(finished), *_measured(finished)
+    rows = *_privacy(run), *_student(run), *_intervals(run), *_measured(run)
     return pairs_table((*rows, ("May be published", str(release))))
 
 
@@ -67,8 +67,8 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
     yield "Teachers", f"{statement.teachers:,}{every}"
     yield "Queries", f"{statement.queries:,}"
     yield "Answers", f"{statement.answered:,}"
-    for index, asked in enumerate(statement.rounds, start=1):
-        yield "Mechanism" if len(statement.rounds) == 1 else f"Round {index}", _mechanism(asked.mechanism)
+    for index, batch in enumerate(statement.rounds, start=1):
+        yield "Mechanism" if len(statement.rounds) == 1 else f"Round {index}", _mechanism(batch.mechanism)
     yield from _privacy(outcome)
     if statement.membership_guess is not None:
         yield (
@@ -95,46 +95,46 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
     yield "Keep private", f"{outcome.folder / 'private'} (nothing in it may leave)"
 
 
-def _student(finished: FinishedRun) -> Iterator[tuple[str, str]]:
+def _student(run: FinishedRun) -> Iterator[tuple[str, str]]:
     """Yield the student, what it is estimated to be worth, and warnings."""
-    measures = finished.measures if isinstance(finished.measures, Measures) else None
-    for remark in finished.statement.remarks:
+    measures = run.measures if isinstance(run.measures, Measures) else None
+    for remark in run.statement.remarks:
         if measures is not None and remark.startswith((NO_BETTER, UNDECIDED)):
             continue  # the test rows decide
         if remark.startswith(UNDECIDED):
             yield "Note", escape(remark)
         if remark.startswith(HEED):
             yield WARNING, escape(remark.removeprefix(HEED))
-    if measures is not None and (no_better := _no_better(finished, measures)):
+    if measures is not None and (no_better := _no_better(run, measures)):
         yield WARNING, f"on the test rows {no_better}. More records, a larger epsilon or other columns may help."
     if measures is not None and measures.caution:
         yield WARNING, f"on the test rows {measures.caution}."
-    yield "Student", finished.student_name
-    yield from (_estimate(one) for one in finished.statement.estimates if isinstance(one, Agreement))
-    yield from _recalls(finished)
+    yield "Student", run.student_name
+    yield from (_estimate(one) for one in run.statement.estimates if isinstance(one, Agreement))
+    yield from _recalls(run)
 
 
-def _recalls(finished: FinishedRun) -> Iterator[tuple[str, str]]:
+def _recalls(run: FinishedRun) -> Iterator[tuple[str, str]]:
     """Yield the ranges of the recall of every class, or why there are none."""
-    ranges = [one for one in finished.statement.estimates if isinstance(one, Recall)]
-    one_class = any(remark.startswith(ONE_CLASS) for remark in finished.statement.remarks)
-    known = one_class or finished.measures is not None
-    if not ranges and finished.plan.target == "classes" and not known:
-        yield RECALL, f"not estimated: {why_no_recalls(finished.plan)}"
+    ranges = [one for one in run.statement.estimates if isinstance(one, Recall)]
+    one_class = any(remark.startswith(ONE_CLASS) for remark in run.statement.remarks)
+    is_needless = one_class or run.measures is not None
+    if not ranges and run.plan.target == "classes" and not is_needless:
+        yield RECALL, f"not estimated: {why_no_recalls(run.plan)}"
     for one in ranges:
         yield one.title, escape(one.in_words()) if one.low > 0 or one.high < 1 else "not known: the noise hides it"
 
 
-def _intervals(finished: FinishedRun) -> Iterator[tuple[str, str]]:
+def _intervals(run: FinishedRun) -> Iterator[tuple[str, str]]:
     """That a refit has no intervals of a quantity, where its release had some; else nothing."""
-    lost = isinstance(finished.student, ReleasedQuantity) and finished.student.intervals is None
-    if lost and finished.answers.errors is not None:
+    lost = isinstance(run.student, ReleasedQuantity) and run.student.intervals is None
+    if lost and run.answers.errors is not None:
         yield "Intervals", f"none: {OTHER_ERRORS}"
 
 
-def _measured(finished: FinishedRun) -> Iterator[tuple[str, str]]:
+def _measured(run: FinishedRun) -> Iterator[tuple[str, str]]:
     """Yield what was measured on test rows; nothing without any."""
-    measures = finished.measures
+    measures = run.measures
     if measures is None:
         return
     if isinstance(measures, Measures):
@@ -149,12 +149,12 @@ def _measured(finished: FinishedRun) -> Iterator[tuple[str, str]]:
         yield f"  {what}", escape(value)
 
 
-def _no_better(finished: FinishedRun, measures: Measures) -> str | None:
+def _no_better(run: FinishedRun, measures: Measures) -> str | None:
     """What says that a student learned nothing, by what it is for (`Options.objective`); None for any other student."""
     if measures.rank_error is not None and measures.rank_error_of_median is not None:
         always = "the student's mean rank error is not below that of always predicting the median class"
         return always if measures.rank_error >= measures.rank_error_of_median else None
-    if getattr(finished.student.student, "weights", None) is not None:
+    if getattr(run.student.student, "weights", None) is not None:
         chance = 1 / sum(share is not None for _, share in measures.recall)
         always = f"the student's balanced accuracy is not above that of any constant class, {chance:.1%}"
         return always if measures.balanced_accuracy <= chance else None
@@ -165,9 +165,9 @@ def _no_better(finished: FinishedRun, measures: Measures) -> str | None:
 
 def understood_table(understood: Understood) -> Table:
     """Return what was understood of the files, to be read before anything is spent."""
-    said = [*understood.facts.items(), *((WARNING, warning) for warning in understood.warnings)]
-    said += [("Note", note) for note in understood.notes]
-    return pairs_table(((what, escape(words)) for what, words in said), style="dim")
+    rows = [*understood.facts.items(), *((WARNING, warning) for warning in understood.warnings)]
+    rows += [("Note", note) for note in understood.notes]
+    return pairs_table(((what, escape(words)) for what, words in rows), style="dim")
 
 
 def _estimate(estimate: Agreement) -> tuple[str, str]:

@@ -80,12 +80,12 @@ class AnswerStore:
                 raise InvalidInput(f"{self._file} must be of format {FORMAT}, got {version}.")
             self._connection.execute(_TABLE)
             self._connection.execute(f"PRAGMA user_version = {FORMAT}")
-            stored = self._connection.execute("SELECT row, label, client, block FROM answers").fetchall()
+            rows = self._connection.execute("SELECT row, label, client, block FROM answers").fetchall()
         except sqlite3.Error as error:
             raise InvalidInput(f"{self._file} must be the answers of a labelling service ({error}).") from None
-        self.labels: dict[str, int] = {row: label for row, label, _, _ in stored}
-        self.rows_asked: Counter[str] = Counter(client for _, _, client, _ in stored)
-        self.blocks = {block for _, _, _, block in stored}
+        self.labels: dict[str, int] = {row: label for row, label, _, _ in rows}
+        self.rows_asked: Counter[str] = Counter(client for _, _, client, _ in rows)
+        self.blocks = {block for _, _, _, block in rows}
 
     def require_reserve(self) -> None:
         """Reserve space on the disk (`RESERVE_BYTES`) before answers are paid for and drawn.

@@ -211,15 +211,15 @@ def _add_client_routes(app: FastAPI, labeller: Labeller, queue: RequestQueue) ->
     async def labels(request: Request, body: rows, client: Annotated[Client, Depends(_client_of)]) -> JSONResponse:  # pyright: ignore
         """Label public rows. A row that was asked about before costs nothing and gets the same answer."""
         request.scope["audit"]["rows"] = len(body.rows)
-        numbers, asked = await queue.answer(client, body.rows)
+        numbers, questions = await queue.answer(client, body.rows)
         names = [None if number == NO_ANSWER else labeller.classes[number] for number in numbers]
-        return JSONResponse({"labels": names, "asked": asked, "most": client.answers})
+        return JSONResponse({"labels": names, "asked": questions, "most": client.answers})
 
     @app.get("/v1/budget", response_model=Budget, responses=_refusal_models(401, 413, 429))
     async def budget(client: Annotated[Client, Depends(_client_of)]) -> JSONResponse:
         """Say how many rows this client has asked about, and how many answers are left for all clients."""
         account, blocks = labeller.account, labeller.blocks_left()
-        spent = account.spent
+        cost = account.spent
         per_block = labeller.plan.max_answers or 0
         return JSONResponse(
             {
@@ -227,7 +227,7 @@ def _add_client_routes(app: FastAPI, labeller: Labeller, queue: RequestQueue) ->
                 "most": client.answers,
                 "epsilon": account.cap.epsilon,
                 "delta": account.cap.delta,
-                "epsilon_spent": round_up(spent) if spent < float("inf") else None,
+                "epsilon_spent": round_up(cost) if cost < float("inf") else None,
                 "epsilon_of_the_run_alone": round_up(labeller.run_epsilon),
                 "answers_left": blocks * per_block,
                 "answers_left_is_at_least": True,
@@ -345,8 +345,8 @@ _DESK_IS_TRUSTED = (
 def _owners(labeller: Labeller) -> list[dict[str, Any]]:
     """Whose teachers vote, and the cap that holds for the records of each."""
     own = labeller.owner.facts()
-    named = [("the operator of the service", own), *((owner.name, owner.facts) for owner in labeller.owners)]
-    return [{"name": name, **{key: facts[key] for key in ("teachers", "epsilon", "delta")}} for name, facts in named]
+    groups = [("the operator of the service", own), *((owner.name, owner.facts) for owner in labeller.owners)]
+    return [{"name": name, **{key: facts[key] for key in ("teachers", "epsilon", "delta")}} for name, facts in groups]
 
 
 def _problem(
@@ -375,11 +375,11 @@ def _first(error: Any, allowed: Mapping[str, str]) -> str:
     first = error.errors()[0]
     where = first["loc"]
     if len(where) > 4 and where[:2] == ("body", "rows"):
-        wanted = allowed.get(where[3], f"text of at most {MAX_TEXT} characters, a finite number or null")
+        expectation = allowed.get(where[3], f"text of at most {MAX_TEXT} characters, a finite number or null")
         name = where[3] if where[3] in allowed else quote(where[3])
         if first["type"] == "string_too_long":
             most, length = first["ctx"]["max_length"], len(first["input"])
             return f"Row {where[2]}: {name} must have at most {most} characters, got {length}."
-        return f"Row {where[2]}: {name} must be {wanted}, got {quote(first['input'])}."
+        return f"Row {where[2]}: {name} must be {expectation}, got {quote(first['input'])}."
     field = ".".join(map(str, where))
     return f'The request must be JSON such as {{"rows": [{{"column": 1.5}}]}}: {field}: {first["msg"]}.'[:400]

@@ -76,10 +76,10 @@ class AuditFile:
         self._count(line)
         if monotonic() - self._minute > 60:
             self._minute, self._refused = monotonic(), Counter()
-        known = str(address) in self._refused or len(self._refused) < _MOST_ADDRESSES
-        if known:
+        countable = str(address) in self._refused or len(self._refused) < _MOST_ADDRESSES
+        if countable:
             self._refused[str(address)] += 1
-        if known and self._refused[str(address)] <= REFUSALS_WRITTEN:
+        if countable and self._refused[str(address)] <= REFUSALS_WRITTEN:
             self._write(line)
         else:
             self._unwritten += 1

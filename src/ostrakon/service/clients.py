@@ -165,7 +165,7 @@ def add_client(path: str | os.PathLike[str], name: str, *, answers: int, request
 
 
 def _client_from(table: Any, path: Any) -> Client:
-    wanted = set(Client.__dataclass_fields__)
-    if not isinstance(table, Mapping) or set(table) != wanted:
-        raise InvalidInput(f"Every client in {path} must have {', '.join(sorted(wanted))}, got {quote(table)}.")
+    fields = set(Client.__dataclass_fields__)
+    if not isinstance(table, Mapping) or set(table) != fields:
+        raise InvalidInput(f"Every client in {path} must have {', '.join(sorted(fields))}, got {quote(table)}.")
     return Client(**table)

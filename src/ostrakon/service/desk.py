@@ -67,8 +67,8 @@ class RemoteOwner:
         self.name = line("name of an owner", self.name)
         parts = urlsplit(self.url) if isinstance(self.url, str) else urlsplit("")
         local = parts.scheme == "http" and is_local(parts.hostname or "")
-        whole = _ADDRESS.fullmatch(parts.netloc) is not None and parts.path in ("", "/") and not parts.query
-        if not (whole and (local or parts.scheme == "https")):
+        is_address = _ADDRESS.fullmatch(parts.netloc) is not None and parts.path in ("", "/") and not parts.query
+        if not (is_address and (local or parts.scheme == "https")):
             raise InvalidInput(f"url of owner {self.name} must be https://HOST:PORT, got {quote(self.url)}.")
         try:
             self._token = Path(self.token_file).read_text(encoding="utf-8").strip()
@@ -111,11 +111,11 @@ class RemoteOwner:
     def _votes(self, block: str, terms: Terms, features: NDArray[Any]) -> NDArray[np.int64]:
         file = io.BytesIO()
         np.save(file, np.ascontiguousarray(features), allow_pickle=False)
-        asked = {**asdict(terms), "block": block, "features": base64.b64encode(file.getvalue()).decode()}
-        said = self._request("/v1/votes", asked)
+        request = {**asdict(terms), "block": block, "features": base64.b64encode(file.getvalue()).decode()}
+        reply = self._request("/v1/votes", request)
         try:
-            counts = np.array(said["votes"], dtype=np.int64).reshape(len(features), len(self.facts["classes"]))
-            left = int(said["blocks_left"])
+            counts = np.array(reply["votes"], dtype=np.int64).reshape(len(features), len(self.facts["classes"]))
+            left = int(reply["blocks_left"])
         except (KeyError, TypeError, ValueError):
             raise InvalidInput(f"Owner {self.name} must give votes on {len(features)} rows, and it did not.") from None
         if (counts < 0).any() or (counts.sum(axis=1) != self.facts["teachers"]).any():
@@ -151,8 +151,8 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 def _refusal(error: urllib.error.HTTPError) -> tuple[str, str]:
     try:
-        said = json.load(error)["error"]
-        return str(said["code"]), str(said["message"])
+        sentence = json.load(error)["error"]
+        return str(sentence["code"]), str(sentence["message"])
     except (OSError, ValueError, KeyError, TypeError):
         return "", str(error.reason)
 
@@ -184,10 +184,10 @@ def read_owners(path: str | os.PathLike[str]) -> tuple[tuple[RemoteOwner, ...], 
     for table in tables:
         if not isinstance(table, Mapping) or not _KEYS - {"certificate"} <= set(table) <= _KEYS:
             raise InvalidInput(f"Every owner in {path} must have {', '.join(sorted(_KEYS))}, got {quote(table)}.")
-        given: dict[str, Any] = dict(table)
-        for key in _FILES & set(given):
-            given[key] = Path(path).parent / str(given[key])
-        owners.append(RemoteOwner(**given))
+        entries: dict[str, Any] = dict(table)
+        for key in _FILES & set(entries):
+            entries[key] = Path(path).parent / str(entries[key])
+        owners.append(RemoteOwner(**entries))
     for one in ("name", "url"):
         values = [getattr(owner, one) for owner in owners]
         if len(set(values)) < len(values):

@@ -283,16 +283,16 @@ class Labeller:
             except Refused:
                 return BudgetSpent("The budget of these data is spent: rows answered before still are, new ones not.")
             votes = Votes(counts, teachers=self.plan.teachers)
-            drawn = np.asarray(self.plan.mechanism.sample(votes, self._rng), np.int64)
-            block.checks -= len(drawn)
-            block.answers -= int((drawn != NO_ANSWER).sum())
-            block.labels += drawn.tolist()
+            answers = np.asarray(self.plan.mechanism.sample(votes, self._rng), np.int64)
+            block.checks -= len(answers)
+            block.answers -= int((answers != NO_ANSWER).sum())
+            block.labels += answers.tolist()
             self._unstored = [
                 Answer(row=key, label=int(label), client=new_rows[key].client, block=block.run)
-                for key, label in zip(keys[part], drawn, strict=True)
+                for key, label in zip(keys[part], answers, strict=True)
             ]
             self._store_drawn()
-            start += len(drawn)
+            start += len(answers)
         return None
 
     def _store_drawn(self) -> None:
@@ -371,20 +371,20 @@ def open_service(
         If the account has no room for one block.
     """
     home = RunFolder(folder)
-    asked, known = _read_run(home)
-    files = Files.of(Files.from_toml(asked, home.description))
+    settings, facts = _read_run(home)
+    files = Files.of(Files.from_toml(settings, home.description))
     if ledger is None:
-        ledger = default_url(files.private) if known is None else known["ledger"]
+        ledger = default_url(files.private) if facts is None else facts["ledger"]
     spend = {"ledger": ledger, "budget": budget, "ledger_account": ledger_account}
-    others = {name: value for name, value in asked.items() if name not in spend}
-    given = {name: value for name, value in spend.items() if value is not None}
+    others = {name: value for name, value in settings.items() if name not in spend}
+    limits = {name: value for name, value in spend.items() if value is not None}
     # One process: workers would outlive a service that is killed.
-    own = Options.of({**Options.from_toml(others, home.description), **given, "jobs": 1})
-    if known is not None and known["ledger"] != own.ledger:
-        raise InvalidInput(f"ledger must be {known['ledger']}, in which this run has reserved, got {own.ledger!r}.")
+    own = Options.of({**Options.from_toml(others, home.description), **limits, "jobs": 1})
+    if facts is not None and facts["ledger"] != own.ledger:
+        raise InvalidInput(f"ledger must be {facts['ledger']}, in which this run has reserved, got {own.ledger!r}.")
     task = task_from_files(**files.for_task(), text=reads_text(own.representation))
     task = dataclasses.replace(task, classes=tuple(str(label) for label in task.classes))
-    storage = InFolder(home, task, own, asked)
+    storage = InFolder(home, task, own, settings)
     with contextlib.ExitStack() as stack:
         stack.enter_context(storage.opened())
         plan = storage.plan(_no_plan)
@@ -430,14 +430,14 @@ def _read_run(home: RunFolder) -> tuple[dict[str, Any], dict[str, Any] | None]:
         )
     if "store" in description:
         raise InvalidInput(f"The folder must be of a run without --store, whose teachers are in it: {home.path}.")
-    asked = description.get("asked", {})
-    if asked.get("protect") == "labels":
+    settings = description.get("asked", {})
+    if settings.get("protect") == "labels":
         raise InvalidInput(
             f"A service must have a run that protects records, and {home.path} holds one that protects labels alone."
         )
-    if not {"private", "public"} <= set(asked):
+    if not {"private", "public"} <= set(settings):
         raise InvalidInput(f"{home.description} must name the private and the public file of its run, and it does not.")
-    return asked, description.get("ledger")
+    return settings, description.get("ledger")
 
 
 def _agreed(plan: Plan, block: int, owners: str | os.PathLike[str] | None) -> tuple[tuple[RemoteOwner, ...], Terms]:

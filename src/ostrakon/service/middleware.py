@@ -116,8 +116,8 @@ class TokenCheck:
         if client is None:
             if not self._limiter.hit(FAILURES_PER_MINUTE, "failed", address):
                 return self._refuse(429, "Too many unknown tokens; come again later.", close=True)
-            wanted = "A known token must be given, in the header `Authorization: Bearer TOKEN`."
-            return self._refuse(401, wanted, close=True)
+            requirement = "A known token must be given, in the header `Authorization: Bearer TOKEN`."
+            return self._refuse(401, requirement, close=True)
         scope["audit"] |= {"client": client.name, "route": scope["path"] if scope["path"] in ROUTES else None}
         rate = RateLimitItemPerSecond(client.requests_per_second)
         if not self._limiter.hit(rate, "known", client.name):

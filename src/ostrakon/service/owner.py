@@ -192,8 +192,8 @@ class OwnerVotes:
             predictions = self.teachers.predict(features[list(new.values())])
             counts = np.asarray(Votes.from_predictions(predictions, classes=self._plan.classes).counts)
             self._given |= dict(zip(new, counts, strict=True))
-        counted = [self._given[key] for key in keys]
-        return np.array(counted, np.int64).reshape(len(keys), self._plan.classes), self.blocks_left(terms)
+        histograms = [self._given[key] for key in keys]
+        return np.array(histograms, np.int64).reshape(len(keys), self._plan.classes), self.blocks_left(terms)
 
     def close(self) -> None:
         """End the current block."""

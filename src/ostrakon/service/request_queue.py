@@ -99,9 +99,9 @@ class RequestQueue:
         # Before any look-up: a refusal must not show whether a row was asked about before.
         require_readable(rows, self.labeller.form.columns or ())
         texts = [self._text(row) for row in rows]
-        known = [self.labeller.stored_label(self._keys.get(text, "")) for text in texts]
-        if None not in known:
-            return [label for label in known if label is not None], self.labeller.rows_asked(client.name)
+        stored_labels = [self.labeller.stored_label(self._keys.get(text, "")) for text in texts]
+        if None not in stored_labels:
+            return [label for label in stored_labels if label is not None], self.labeller.rows_asked(client.name)
         if self.waiting_rows + len(rows) > self._most_waiting:
             raise Busy(f"At most {self._most_waiting} rows can wait for the teachers; come again later.")
         future: asyncio.Future[tuple[str, ...]] = asyncio.get_running_loop().create_future()
@@ -135,7 +135,7 @@ class RequestQueue:
             self.waiting_rows -= rows
             if not self._waiting:
                 self._work.clear()
-            requests = [(client, given) for client, given, _ in batch]
+            requests = [(client, texts) for client, texts, _ in batch]
             try:
                 results = await asyncio.get_running_loop().run_in_executor(self._thread, self._answer_batch, requests)
             except Exception as error:

@@ -128,17 +128,17 @@ def create_study(
     if not source.is_file():
         raise InvalidInput(f"public must be one file of public rows, got {source}.")
     kind = find_exchange(exchange)
-    known = require_owners(read_owners(owners) if isinstance(owners, str | os.PathLike) else list(owners))
+    owner_list = require_owners(read_owners(owners) if isinstance(owners, str | os.PathLike) else list(owners))
     labels = _require_learnable(target, classes, representation=representation, student=student, seed=seed)
-    trained = _trained(teacher, people_per_teacher, max_contributions=max_contributions)
+    local_teachers = _trained(teacher, people_per_teacher, max_contributions=max_contributions)
     pool = Pool.read(source, target=target, text=reads_text(representation))
     bounds = {"max_contributions": max_contributions, "max_owners_per_person": max_owners_per_person}
     among = {"colluders": colluders, "dropouts": dropouts, "pool": len(pool.X), "classes": len(labels)}
     sizes: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "queries": queries, **bounds, **among}
-    mechanism, delta, count, tuned = _choose_noise(kind, known, trained, **sizes)
+    mechanism, delta, count, tuned = _choose_noise(kind, owner_list, local_teachers, **sizes)
     view = view_of(pool.X, representation, seed=seed)
-    if trained is not None:
-        trained.require_trainable(view.public, classes=len(labels))
+    if local_teachers is not None:
+        local_teachers.require_trainable(view.public, classes=len(labels))
     task = {"target": target, "classes": list(labels), "exchange": kind.name}
     learners = {"representation": representation, "student": student, "seed": whole("seed", seed)}
     guarantee = {"epsilon": float(epsilon), "delta": delta}
@@ -147,8 +147,8 @@ def create_study(
         folder,
         facts={**task, **guarantee, **learners, "public": f"pool{''.join(source.suffixes)}"},
         noise={name: getattr(mechanism, name) for name in (*NOISE, *kind.facts)},
-        owners=known,
-        teachers=trained,
+        owners=owner_list,
+        teachers=local_teachers,
         tuned=tuned,
         versions=versions(),
         public=source.read_bytes(),
@@ -162,7 +162,7 @@ def create_study(
 def _choose_noise(
     kind: Exchange,
     owners: Sequence[Owner],
-    trained: LocalTeachers | None,
+    local_teachers: LocalTeachers | None,
     *,
     pool: int,
     classes: int,
@@ -194,7 +194,11 @@ def _choose_noise(
         "tuned": tuned,
     }
     shape = kind.mechanism(owners=len(owners), sigma2=10.0, **bounds, **among)
-    size = partial(_per_person_size, people=people) if trained is None else partial(_trained_size, owners, trained)
+    size = (
+        partial(_per_person_size, people=people)
+        if local_teachers is None
+        else partial(_trained_size, owners, local_teachers)
+    )
     mechanism, count = size(shape, **sizes)
     tuned["sigma2"] = f"the least that keeps epsilon {epsilon:g}, from public numbers alone"
     return mechanism, delta, count, tuned
@@ -233,8 +237,8 @@ def _among(
     """Return the parameters of an exchange in which owners add up their tables; no parameters of another one."""
     if not kind.summed:
         if colluders is not None or dropouts is not None:
-            given = "colluders" if colluders is not None else "dropouts"
-            raise InvalidInput(f"{given} is for the exchange secure-sum, and exchange is {kind.name}.")
+            option = "colluders" if colluders is not None else "dropouts"
+            raise InvalidInput(f"{option} is for the exchange secure-sum, and exchange is {kind.name}.")
         return {}
     require_reachable(owners)
     for owner in owners:
@@ -276,8 +280,8 @@ def _per_person_size(
     `shape` may have any sigma2. `tuned` gets what the number of queries was chosen on.
     """
     # Any number of queries costs what `max_contributions` of them cost.
-    asked = pool if queries is None else queries
-    mechanism: Any = calibrate(shape, epsilon=epsilon, queries=asked, delta=delta)
+    size = pool if queries is None else queries
+    mechanism: Any = calibrate(shape, epsilon=epsilon, queries=size, delta=delta)
     tuned["number of teachers"] = "the sum of the numbers of people that the owners announced"
     tuned["max_contributions, owners_per_person"] = BY_THE_OPERATOR
     tuned[QUERIES] = BY_THE_OPERATOR
@@ -290,7 +294,7 @@ def _per_person_size(
 
 def _trained_size(
     owners: Sequence[Owner],
-    trained: LocalTeachers,
+    local_teachers: LocalTeachers,
     shape: SummedGNMax,
     *,
     pool: int,
@@ -304,8 +308,8 @@ def _trained_size(
 
     By default, as many queries as noise of a fifth of the teachers pays for, as in a run of trained teachers.
     """
-    teachers = sum(map(trained.number, owners))
-    tuned["number of teachers"] = trained.in_words()
+    teachers = sum(map(local_teachers.number, owners))
+    tuned["number of teachers"] = local_teachers.in_words()
     tuned["owners_per_person"] = BY_THE_OPERATOR
     tuned["max_contributions"] = "the number of queries: every teacher votes on each"
     tuned[QUERIES] = BY_THE_OPERATOR

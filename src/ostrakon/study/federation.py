@@ -76,16 +76,16 @@ class Site:
             If the file cannot be read, lacks a parameter, or has another one.
         """
         source, content = Path(path), read_toml("site", path)
-        needed = [field.name for field in fields(cls) if field.default is not None]
-        for name in needed:
+        required = [field.name for field in fields(cls) if field.default is not None]
+        for name in required:
             if not isinstance(content.get(name), str) or not content[name]:
                 raise InvalidInput(f"{source} must give {name} as text, got {quote(content.get(name))}.")
         foreign = sorted(content.keys() - {field.name for field in fields(cls)})
         if foreign:
-            raise InvalidInput(f"{source} must give {', '.join(needed)} and no {foreign[0]!r}.")
+            raise InvalidInput(f"{source} must give {', '.join(required)} and no {foreign[0]!r}.")
         paths = {name: str(source.parent / content[name]) for name in ("private", "keep", "key") if name in content}
-        known: dict[str, Any] = content | paths
-        return cls(**known)
+        entries: dict[str, Any] = content | paths
+        return cls(**entries)
 
 
 def study_files(study: Study) -> dict[str, bytes]:
@@ -166,35 +166,35 @@ def finish_by_messages(study: Study, answers: Iterable[Any], *, without: Sequenc
         study.owner(name)
     folder = private_folder(shares_folder(study, None))
     there: dict[str, _Table] = {}
-    refused: list[str] = []
+    refusals: list[str] = []
     with tempfile.TemporaryDirectory(dir=folder, prefix=".received-") as aside:
         for answer in answers:
             try:
                 table = _read(study, Path(aside), answer)
                 before = there.setdefault(table.sender, table)
             except InvalidInput as error:
-                refused.append(str(error))
+                refusals.append(str(error))
                 continue
             if not table.equals(before):
-                refused.append(f"Two different tables of {table.sender} were sent: nobody can tell which is right.")
+                refusals.append(f"Two different tables of {table.sender} were sent: nobody can tell which is right.")
     first = next(iter(there.values()), None)
     if study.exchange.summed and not all(first is not None and table.equals(first) for table in there.values()):
-        refused.append(f"{', '.join(there)} handed over different sums: nobody can tell which is right.")
+        refusals.append(f"{', '.join(there)} handed over different sums: nobody can tell which is right.")
     if study.exchange.summed:
-        refused += [
+        refusals += [
             f"The sum that {name} handed over is of {', '.join(table.owners)}, and this job is of {', '.join(taking)}."
             for name, table in there.items()
             if set(table.owners) != set(taking)
         ]
     else:
-        refused += _other_than_stored(study, folder, there)
-    if refused:
-        raise InvalidInput(f"{' '.join(refused)} Nothing of this job was stored, and nothing was finished.")
+        refusals += _other_than_stored(study, folder, there)
+    if refusals:
+        raise InvalidInput(f"{' '.join(refusals)} Nothing of this job was stored, and nothing was finished.")
     if not study.exchange.summed:
         for table in there.values():
             write_share(folder, study, table.sender, table.counts)
-    known = there if study.exchange.summed else read_shares(folder, study)
-    missing = [name for name in taking if name not in known]
+    shares = there if study.exchange.summed else read_shares(folder, study)
+    missing = [name for name in taking if name not in shares]
     if missing:
         otherwise = "" if study.exchange.summed else f", or finish without (without={','.join(missing)})"
         raise InvalidInput(
@@ -271,16 +271,16 @@ def _read(study: Study, aside: Path, answer: Any) -> _Table:
 
 def _other_than_stored(study: Study, folder: Path, there: Mapping[str, _Table]) -> list[str]:
     """Return a sentence for each table that differs from the same owner's table of an earlier job."""
-    stored = read_shares(folder, study)
+    own_shares = read_shares(folder, study)
     return [
         f"What {name} sent differs from what was sent before, in {share_path(folder, name)}: nobody can tell which is "
         "right."
         for name, table in there.items()
-        if name in stored and not np.array_equal(stored[name], table.counts)
+        if name in own_shares and not np.array_equal(own_shares[name], table.counts)
     ]
 
 
 def _line(text: Any) -> str:
     """Return a text of somebody else as one line, with control characters replaced."""
-    known = text if isinstance(text, str) else quote(text)
-    return "".join(field if field.isprintable() else "\N{REPLACEMENT CHARACTER}" for field in known[:_LONGEST])
+    line = text if isinstance(text, str) else quote(text)
+    return "".join(field if field.isprintable() else "\N{REPLACEMENT CHARACTER}" for field in line[:_LONGEST])

@@ -85,16 +85,16 @@ def finish_study(
     -----
     Guarantee: as the study says. If the call is killed and repeated, noise is not drawn twice.
     """
-    known = study if isinstance(study, Study) else Study.read(study)
-    folder = shares_folder(known, shares)
-    owners, tables = (_read_sum if known.exchange.summed else _read_tables)(known, folder, without)
-    path = known.folder.resolve()
+    terms = study if isinstance(study, Study) else Study.read(study)
+    folder = shares_folder(terms, shares)
+    owners, tables = (_read_sum if terms.exchange.summed else _read_tables)(terms, folder, without)
+    path = terms.folder.resolve()
     home = RunFolder(path.with_name(f"{path.name}-finished") if out is None else out)
-    plan = known.plan(teachers=known.voters(map(known.owner, owners)), owners=len(owners))
-    task = _task(known, owners, tables, test)
-    storage = _SumStorage(home, task, known, plan, {"owners": owners}, tables, folder)
-    finished = run_steps(task, known.options(), storage, rng=rng, say=say)
-    parts: dict[str, Any] = {**vars(finished), "paid_by_owners": True}
+    plan = terms.plan(teachers=terms.voters(map(terms.owner, owners)), owners=len(owners))
+    task = _task(terms, owners, tables, test)
+    storage = _SumStorage(home, task, terms, plan, {"owners": owners}, tables, folder)
+    outcome = run_steps(task, terms.options(), storage, rng=rng, say=say)
+    parts: dict[str, Any] = {**vars(outcome), "paid_by_owners": True}
     return Outcome(folder=home.path, **parts)
 
 
@@ -274,8 +274,8 @@ class _SumStorage(StudyStorage):
         with FileLock(self._shares / ".lock", mode=0o600):
             if not mark.exists():
                 write_atomically(mark, f"{token} {self._home.path.resolve()}")
-        known, _, where = read_regular(mark, largest=8192).decode(errors="replace").partition(" ")
-        if known != token:
+        digest, _, where = read_regular(mark, largest=8192).decode(errors="replace").partition(" ")
+        if digest != token:
             raise InvalidInput(
                 f"{self._shares} was summed and noised in another folder: a second draw would cost privacy twice; "
                 f"finish there, with --out {where or 'FOLDER'}."

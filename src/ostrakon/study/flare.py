@@ -88,8 +88,8 @@ class StudyController(Controller):
         data = Shareable()
         data[_STUDY] = study_files(study)
         task = Task(name=TASK, data=data, timeout=self.wait, result_received_cb=self._received)
-        needed = len(study.owners) - len(without)
-        self.broadcast_and_wait(task, fl_ctx, min_responses=needed, abort_signal=abort_signal)
+        fewest = len(study.owners) - len(without)
+        self.broadcast_and_wait(task, fl_ctx, min_responses=fewest, abort_signal=abort_signal)
         if abort_signal.triggered:
             return
         try:

@@ -53,8 +53,8 @@ def _finish(grid: Grid, context: Context) -> None:
     until = time.monotonic() + wait
     nodes = _nodes(grid, len(study.owners) - len(without), until)
     content = RecordDict({_STUDY: ConfigRecord(dict(study_files(study)))})
-    asked = [Message(content, dst_node_id=node, message_type=MessageType.QUERY) for node in nodes]
-    replies = list(grid.send_and_receive(asked, timeout=max(1.0, until - time.monotonic())))
+    messages = [Message(content, dst_node_id=node, message_type=MessageType.QUERY) for node in nodes]
+    replies = list(grid.send_and_receive(messages, timeout=max(1.0, until - time.monotonic())))
     for reply in replies:
         if reply.has_error():
             print(f"A node failed: {quote(reply.error.reason)}")
@@ -64,9 +64,9 @@ def _finish(grid: Grid, context: Context) -> None:
     print(f"May be published: {release}")
 
 
-def _nodes(grid: Grid, needed: int, until: float) -> list[int]:
+def _nodes(grid: Grid, fewest: int, until: float) -> list[int]:
     """Return the nodes that are connected, as soon as there are enough, or when time is up."""
-    while len(nodes := list(grid.get_node_ids())) < needed and time.monotonic() < until:
+    while len(nodes := list(grid.get_node_ids())) < fewest and time.monotonic() < until:
         time.sleep(_PAUSE)
     return nodes
 

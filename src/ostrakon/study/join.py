@@ -102,41 +102,41 @@ def join_study(
     Guarantee: as the study says, for every person with rows in `private`. If the call is killed and repeated with the
     same arguments, it continues: the noise of a table is drawn once, and a second call hands over the same table.
     """
-    known = study if isinstance(study, Study) else Study.read(study)
-    require_expected(known, expect)
-    who = known.owner(owner).name
-    task = _task(known, private, by=by)
-    if known.exchange.summed and shares is not None:
+    terms = study if isinstance(study, Study) else Study.read(study)
+    require_expected(terms, expect)
+    who = terms.owner(owner).name
+    task = _task(terms, private, by=by)
+    if terms.exchange.summed and shares is not None:
         raise InvalidInput("shares must not be given if owners add up their tables: the table stays where it is.")
-    home = home_of(known, who, keep)
-    plan = known.plan(teachers=_voters(known, who, task.private.units))
-    asked = {"owner": who, "by": by}
-    storage = StudyStorage(home, task, known, plan, asked)
+    home = home_of(terms, who, keep)
+    plan = terms.plan(teachers=_voters(terms, who, task.private.units))
+    identity = {"owner": who, "by": by}
+    storage = StudyStorage(home, task, terms, plan, identity)
     with storage.opened():
-        options = known.options(jobs=jobs, **(ledger or {}))
+        options = terms.options(jobs=jobs, **(ledger or {}))
         budget = budget_of(plan, task, options, storage)
         storage.plan(lambda: plan)
         say("Learning features from the public data")
-        view = storage.view(known.view)
+        view = storage.view(terms.view)
         trains = f"Training {plan.teachers} teachers, and counting their" if plan.trained else "Counting the"
         say(f"{trains} votes at {plan.queries} public rows")
 
         def collect_votes(store: TeacherStore | None, folder: Path | StoredFolder | None) -> tuple[Votes, Any]:
             where: Any = {"store": store, "folder": folder}
-            return collect(plan, task.private, view, known.queries, options, progress=progress, **where)
+            return collect(plan, task.private, view, terms.queries, options, progress=progress, **where)
 
-        votes = storage.votes(plan, view, known.queries, collect_votes)
+        votes = storage.votes(plan, view, terms.queries, collect_votes)
         if budget is not None:
             budget.reserve()
         table = votes.counts
-        if known.exchange.noised:
+        if terms.exchange.noised:
             say("Adding noise")
-            assert isinstance(known.mechanism, SharedGNMax)
-            table, _ = storage.log().draw("share", votes, _share(known.mechanism), secure_rng())
+            assert isinstance(terms.mechanism, SharedGNMax)
+            table, _ = storage.log().draw("share", votes, _share(terms.mechanism), secure_rng())
         if budget is not None:
             labels, counts = table.argmax(axis=1), table / STEPS
             budget.settle(Answers(labels=labels, taught=labels, rounds=(), secure=True, counts=counts))
-        share = write_share(home.private if known.exchange.summed else shares_folder(known, shares), known, who, table)
+        share = write_share(home.private if terms.exchange.summed else shares_folder(terms, shares), terms, who, table)
     return Joined(share=share, folder=home.path)
 
 
@@ -204,13 +204,13 @@ def _voters(study: Study, owner: str, people: int) -> int:
 
 def _require_columns(study: Study, private: str | os.PathLike[str], *, by: str) -> None:
     """Refuse a table that lacks columns of the study or has others, on which the owners have not agreed."""
-    columns, wanted = list(open_table(private).columns), study.pool.features
-    absent = [name for name in wanted if name not in columns]
-    more = [name for name in columns if name not in (*wanted, study.target, by)]
+    columns, features = list(open_table(private).columns), study.pool.features
+    absent = [name for name in features if name not in columns]
+    more = [name for name in columns if name not in (*features, study.target, by)]
     if absent:
         raise InvalidInput(
             f"The private table {private} has no column {absent[0]!r}, which the study uses ({len(absent)} of "
-            f"{len(wanted)} columns are missing; it has {', '.join(map(repr, more[:5])) or 'none'} besides)."
+            f"{len(features)} columns are missing; it has {', '.join(map(repr, more[:5])) or 'none'} besides)."
         )
     if more:
         raise InvalidInput(
@@ -232,12 +232,12 @@ def _task(study: Study, private: str | os.PathLike[str], *, by: str) -> Task:
         allow_shared_rows=True,
     )
     seen = list(task.X_public.columns)
-    wanted = list(study.pool.X.columns)
-    absent = [name for name in wanted if name not in seen]
+    features = list(study.pool.X.columns)
+    absent = [name for name in features if name not in seen]
     if absent:
         raise InvalidInput(
             f"The private table {private} has no column {absent[0]!r}, which the study uses ({len(absent)} of "
-            f"{len(wanted)} columns are missing)."
+            f"{len(features)} columns are missing)."
         )
     return task
 

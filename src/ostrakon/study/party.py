@@ -116,13 +116,13 @@ class Meeting:
     def peer_stopped(self, peer: int, missing: bytes) -> None:
         """Note that another owner has stopped and because of which owners (JSON): there will be no sum."""
         try:
-            named: Any = json.loads(missing)
+            owners: Any = json.loads(missing)
         except (ValueError, RecursionError):
-            named = []
-        named = named if isinstance(named, list) else []
-        others = [owner for owner in self.others if owner != peer and owner in named]
+            owners = []
+        owners = owners if isinstance(owners, list) else []
+        others = [owner for owner in self.others if owner != peer and owner in owners]
         # An owner that others wait for in vain must not accuse the one that says so.
-        self.missing = others or [self.own if self.own in named else peer]
+        self.missing = others or [self.own if self.own in owners else peer]
         who = self._names_of(others)
         if self.begun:
             says = f", and says that it has waited for {who}" if who else ""
@@ -212,10 +212,10 @@ class OwnerConnection:
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
         meeting, layer = self.meeting, transport.get_extra_info("ssl_object")
-        shown = layer.getpeercert(True)
-        peer = meeting.certificates.index(shown) if shown in meeting.certificates else None
-        expected = range(meeting.own) if self.called is None else (self.called,)
-        if peer is None or peer not in expected:
+        certificate = layer.getpeercert(True)
+        peer = meeting.certificates.index(certificate) if certificate in meeting.certificates else None
+        candidates = range(meeting.own) if self.called is None else (self.called,)
+        if peer is None or peer not in candidates:
             transport.abort()
             if self.called is not None:
                 meeting.stop(wrong_certificate_message(meeting, self.called))
@@ -351,12 +351,12 @@ async def take_part(
         await exchange_with_all(meeting, READY, b"", ready)
         print_event({"ready": True})
         values = await meeting.wait_for(table, lambda: "The table was not handed over in time.")
-        started = time.perf_counter()
+        start = time.perf_counter()
         opened = await meeting.wait_for(add_up(meeting, mpc, values), meeting.silent_message)
-        seconds = time.perf_counter() - started
+        seconds = time.perf_counter() - start
         await agree(meeting, opened)
-        sent = sum(connection.nbytes_sent for connection in meeting.peers.values())
-        return {"opened": opened, "seconds": seconds, "bytes": sent}
+        bytes_sent = sum(connection.nbytes_sent for connection in meeting.peers.values())
+        return {"opened": opened, "seconds": seconds, "bytes": bytes_sent}
     except Stopped:
         for connection in meeting.peers.values():
             connection.send(STOPPED, json.dumps(meeting.missing).encode())

@@ -101,28 +101,28 @@ def sum_study(
     Guarantee: as the study says. The table is used in sums of one set of owners only. From two sums that differ by one
     owner, that owner's table would follow, with only its own share of the noise.
     """
-    known = study if isinstance(study, Study) else Study.read(study)
-    require_expected(known, expect)
-    if not known.exchange.summed:
+    terms = study if isinstance(study, Study) else Study.read(study)
+    require_expected(terms, expect)
+    if not terms.exchange.summed:
         raise InvalidInput(
-            f"This study's exchange is {known.exchange.name}: its tables are handed over, and `finish` sums them."
+            f"This study's exchange is {terms.exchange.name}: its tables are handed over, and `finish` sums them."
         )
-    who, seconds = known.owner(owner).name, positive("wait", wait)
-    left = {known.owner(name, given_as="without").name for name in without}
+    who, seconds = terms.owner(owner).name, positive("wait", wait)
+    left = {terms.owner(name, given_as="without").name for name in without}
     if who in left:
         raise InvalidInput(f"without must name other owners, and {who} is you.")
-    owners = [one.name for one in known.owners if one.name not in left]
+    owners = [one.name for one in terms.owners if one.name not in left]
     if len(owners) < _FEWEST:
         raise InvalidInput(f"without must leave at least {_FEWEST} owners to sum, got {len(owners)}.")
-    known.mechanism_of(len(owners))
-    settings = _settings(known, owners, who, key=Path(key), wait=seconds, listen=listen)
-    home = home_of(known, who, keep)
+    terms.mechanism_of(len(owners))
+    settings = _settings(terms, owners, who, key=Path(key), wait=seconds, listen=listen)
+    home = home_of(terms, who, keep)
     if not home.description.exists():
         raise InvalidInput(f"{home.path} is not the folder of an owner that has joined: join first, or say where.")
     with home.opened():
-        joined, table = read_share(share_path(home.private, who), known)
-        if joined != who:
-            raise InvalidInput(f"{home.path} is the folder of {joined}, and owner is {who}.")
+        table_owner, table = read_share(share_path(home.private, who), terms)
+        if table_owner != who:
+            raise InvalidInput(f"{home.path} is the folder of {table_owner}, and owner is {who}.")
         _require_same_owners(home, owners)
         say(f"Waiting for {', '.join(name for name in owners if name != who)}")
         with _start_party(settings) as party:
@@ -139,7 +139,7 @@ def sum_study(
             "nobody can tell who; nothing was stored, and your table keeps its noise."
         )
     total = np.asarray(result["opened"], np.int64).reshape(table.shape)
-    path = write_sum(shares_folder(known, shares), known, owners, total)
+    path = write_sum(shares_folder(terms, shares), terms, owners, total)
     return OpenedSum(
         path=path,
         owners=tuple(owners),

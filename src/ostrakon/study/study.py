@@ -383,9 +383,9 @@ def _require_facts(facts: Mapping[str, Any], noise: Mapping[str, Any]) -> None:
     for name in ("target", "public"):
         if not isinstance(facts[name], str) or not facts[name]:
             raise InvalidInput(f"{name} must be a name, got {quote(facts[name])}.")
-    named = (*NOISE, *find_exchange(facts["exchange"]).facts)
-    if set(noise) != set(named):
-        raise InvalidInput(f"[noise] must hold {', '.join(named)}, and nothing else, got {', '.join(noise)}.")
+    names = (*NOISE, *find_exchange(facts["exchange"]).facts)
+    if set(noise) != set(names):
+        raise InvalidInput(f"[noise] must hold {', '.join(names)}, and nothing else, got {', '.join(noise)}.")
     require_shared(facts["representation"])
     whole("seed", facts["seed"])
     positive("epsilon", facts["epsilon"])
@@ -397,8 +397,8 @@ def _require_texts(name: str, values: Any) -> None:
 
 
 def _positions(queries: NDArray[Any]) -> IntArray:
-    whole = queries.ndim == 1 and queries.dtype == np.int64
-    if not whole or queries.min(initial=0) < 0 or np.unique(queries).size < queries.size:
+    integers = queries.ndim == 1 and queries.dtype == np.int64
+    if not integers or queries.min(initial=0) < 0 or np.unique(queries).size < queries.size:
         raise InvalidInput(f"{QUERIES} must hold different positions in the pool.")
     return queries
 

@@ -126,8 +126,8 @@ def write_sum(folder: Path, study: Study, owners: list[str], table: IntArray) ->
     with writing(path):
         folder.mkdir(parents=True, exist_ok=True)
     if path.exists():
-        known, before = read_sum(folder, study)
-        if known != owners or not np.array_equal(before, table):
+        earlier, before = read_sum(folder, study)
+        if earlier != owners or not np.array_equal(before, table):
             raise InvalidInput(
                 f"{path} is another sum than was opened now: an owner has taken part with another table, or other "
                 "owners have; finish with the first one, and with no other."
@@ -158,10 +158,10 @@ def read_sum(folder: Path, study: Study) -> tuple[list[str], IntArray]:
         raise InvalidInput(f"{path} is not there: every owner runs `ostrakon study sum` first, all at the same time.")
     if not isinstance(content.belongs, dict) or content.belongs.get("study") != study.hash:
         raise InvalidInput(f"{path} was opened in another study, or another version of this one.")
-    named = content.belongs.get("owners")
-    owners = [owner.name for owner in study.owners if isinstance(named, list) and owner.name in named]
-    if not owners or owners != named:
-        raise InvalidInput(f"{path} must name owners of this study, in its order, got {quote(named)}.")
+    owner_names = content.belongs.get("owners")
+    owners = [owner.name for owner in study.owners if isinstance(owner_names, list) and owner.name in owner_names]
+    if not owners or owners != owner_names:
+        raise InvalidInput(f"{path} must name owners of this study, in its order, got {quote(owner_names)}.")
     study.mechanism_of(len(owners))
     return owners, _table_from(path, content.payload, study, tables=len(owners))
 
