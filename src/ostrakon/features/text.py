@@ -57,14 +57,24 @@ def _folder(how: str) -> str | None:
 
 
 class TextColumns(TransformerMixin, BaseEstimator):
-    """A frame whose columns of free text are replaced by their encoding, name.0, name.1, …
+    """A transformer that replaces columns of free text by their encoding, name.0, name.1, …
 
-    how: "text", "text:FOLDER" (see `SentenceEncoder`), "onnx:FILE" (see `OnnxText`) or "tfidf": the 2,048 most frequent
-    words and pairs of words that occur in two public rows, weighted by scikit-learn's `TfidfVectorizer`. The rows of
-    `fit` decide which columns are free text, as when tables are read. A missing text is an empty one.
+    Parameters
+    ----------
+    how : str, default "text"
+        "text", "text:FOLDER" (see `SentenceEncoder`), "onnx:FILE" (see `OnnxText`) or "tfidf": the 2,048 most frequent
+        words and pairs of words that occur in two public rows, weighted by scikit-learn's `TfidfVectorizer`.
+
+    Raises
+    ------
+    InvalidInput
+        If no column is free text, and if no word occurs twice.
+
+    Notes
+    -----
+    The rows of `fit` decide which columns are free text, as when tables are read. A missing text is an empty one.
 
     Guarantee: the numbers of a row depend on that row and on the rows of `fit` alone, to the last bit.
-    Errors: `InvalidInput` where no column is free text, and where no word occurs twice.
     """
 
     def __init__(self, how: str = "text") -> None:

@@ -13,10 +13,23 @@ from ostrakon.validation import non_negative, whole
 class FixMatch(TorchStudent):
     """A network trained on labelled rows and on its own confident predictions for unlabelled rows.
 
-    threshold: confidence above which a prediction is used as a label. ratio: unlabelled rows per labelled one in
-    a step. unlabelled_weight: of the consistency loss. augmentation: of the labelled rows; the pool is labelled under
-    "weak" changes and learned under "strong" ones (see `ostrakon.networks.augment`). Others as in `TorchStudent`.
-    Source: Sohn 2020, FixMatch.
+    Parameters
+    ----------
+    threshold : float, default 0.95
+        Confidence above which a prediction is used as a label.
+    ratio : int, default 3
+        Unlabelled rows per labelled one in a step.
+    unlabelled_weight : float, default 1
+        Weight of the consistency loss.
+    augmentation : str
+        Of the labelled rows; the pool is labelled under "weak" changes and learned under "strong" ones (see
+        `ostrakon.networks.augment`).
+    **others
+        As in `TorchStudent`.
+
+    References
+    ----------
+    Sohn 2020, FixMatch.
     """
 
     threshold: float = 0.95

@@ -13,13 +13,30 @@ from ostrakon.validation import InvalidInput, positive, whole
 class SemiSupervisedGAN(TorchStudent):
     """A classifier whose logits also detect generated rows, trained against a generator that matches its features.
 
+    Parameters
+    ----------
+    noise : int, default 64
+        Numbers that the generator starts from.
+    ratio : int, default 2
+        Pool rows, and generated rows, per labelled one in a step.
+    generator_rate : float, default 0.003
+        Learning rate of the generator.
+    network : str or module
+        Must end in its classifying layer, as a `torch.nn.Sequential`.
+    augmentation : str
+        Of the labelled rows alone.
+    **others
+        As in `TorchStudent`.
+
+    Notes
+    -----
     A row is real to the degree sum_k exp(logit_k) / (1 + sum_k exp(logit_k)); labelled rows also have their class. The
     generator generates rows whose mean features (the input of the last layer) match those of the pool.
-    augmentation: of the labelled rows alone. noise: numbers that the generator starts from. ratio: pool rows, and
-    generated rows, per labelled one in a step.
-    network: must end in its classifying layer, as a `torch.nn.Sequential`. Others as in `TorchStudent`.
-    Source: Salimans 2016, Improved Techniques for Training GANs, sections 3.1 and 5; the student of pate-2017 and of
-    pate-2018 for MNIST and SVHN.
+
+    References
+    ----------
+    Salimans 2016, Improved Techniques for Training GANs, sections 3.1 and 5; the student of pate-2017 and of pate-2018
+    for MNIST and SVHN.
     """
 
     noise: int = 64

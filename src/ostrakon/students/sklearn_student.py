@@ -19,14 +19,27 @@ from ostrakon.validation import InvalidInput
 class SklearnStudent(ClassifierMixin, BaseEstimator):
     """Any scikit-learn classifier as a student: rows labelled -1 are left out.
 
-    estimator: the classifier to clone and fit; default: logistic regression.
-    random_state: seeds the classifier (and its parts) wherever it has a random_state that is unset.
+    Parameters
+    ----------
+    estimator : classifier, optional
+        To clone and fit; by default logistic regression.
+    random_state : int, optional
+        Seeds the classifier (and its parts) wherever it has a random_state that is unset.
 
-    fit(X, y): X as the classifier takes it, y integers of shape (rows,), -1 for unlabelled. If the answers have
-    a single class, the student always predicts it. Fitted: `classes_` (class numbers seen), `estimator_`.
+    Attributes
+    ----------
+    classes_ : array of int
+        Class numbers in the released labels.
+    estimator_ : classifier
+
+    Notes
+    -----
+    If the answers have a single class, the student always predicts it; without any label, fit raises `InvalidInput`.
+
     Guarantee: a function of public rows and released labels, so it costs no privacy of its own.
-    Errors: `InvalidInput` where no row is labelled.
 
+    Examples
+    --------
     >>> student = SklearnStudent().fit(np.array([[0.0], [1.0], [9.0]]), np.array([0, -1, 1]))
     >>> student.predict(np.array([[8.0]]))
     array([1])
@@ -71,12 +84,24 @@ class SklearnStudent(ClassifierMixin, BaseEstimator):
 class SelfTrainingStudent(SklearnStudent):
     """A scikit-learn classifier that labels public rows of high confidence and learns from them, too.
 
-    estimator: a classifier with predict_proba; default: logistic regression.
-    threshold: probability above which a row is labelled, in (0, 1). max_iter: largest number of rounds.
-    random_state: seeds the classifier wherever it has a random_state that is unset.
+    Parameters
+    ----------
+    estimator : classifier, optional
+        With predict_proba; by default logistic regression.
+    threshold : float, default 0.9
+        Probability above which a row is labelled, in (0, 1).
+    max_iter : int, default 10
+        Largest number of rounds.
+    random_state : int, optional
+        Seeds the classifier wherever it has a random_state that is unset.
 
-    fit(X, y) as in `SklearnStudent`; unlabelled rows (-1) are used. Same guarantee, same errors.
-    Source: Yarowsky 1995, as built in scikit-learn.
+    Notes
+    -----
+    Unlabelled rows (-1) are used. Guarantee: as for `SklearnStudent`.
+
+    References
+    ----------
+    Yarowsky 1995, as built in scikit-learn.
     """
 
     def __init__(

@@ -36,9 +36,24 @@ class SupervisedNetwork(TorchStudent):
 class SelfTrainingNetwork(SupervisedNetwork):
     """A supervised network, and then `rounds` new ones, each fitted on the pool with labels from the previous one.
 
-    keep: share of the pool, the most confident rows of every predicted class, that is labelled in a round.
-    steps: per round. The given labels are kept as they are. Other parameters as in `TorchStudent`.
-    Source: Lee 2013, Pseudo-Label; Xie 2020, noisy student.
+    Parameters
+    ----------
+    rounds : int, default 2
+        Number of further networks.
+    keep : float, default 0.9
+        Share of the pool, the most confident rows of every predicted class, that is labelled in a round.
+    steps : int
+        Optimiser steps per round.
+    **others
+        As in `TorchStudent`.
+
+    Notes
+    -----
+    The released labels are kept as they are.
+
+    References
+    ----------
+    Lee 2013, Pseudo-Label; Xie 2020, noisy student.
     """
 
     rounds: int = 2

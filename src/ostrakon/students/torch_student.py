@@ -18,15 +18,29 @@ from ostrakon.validation import InvalidInput, positive, whole
 class TorchStudent(TorchNetwork, ABC):
     """Base of the network students.
 
-    fit(X, y): X public rows or images, y class numbers of shape (rows,) with -1 for unlabelled.
-    network, batch_size, learning_rate, weight_decay, mirror, random_state, device, verbose: as in `TorchClassifier`.
-    steps: largest number of optimiser steps. average: decay of the weights' running average, which predicts.
-    patience: training ends once that many checks in a row (20 in a whole run, after its first quarter) changed at most
-    1 in 1,000 predicted classes of up to 2,000 public rows; 0: never. It does not use labels.
-    Fitted: `classes_` (class numbers seen), `n_steps_`.
+    Parameters
+    ----------
+    network, batch_size, learning_rate, weight_decay, mirror, random_state, device, verbose
+        As in `TorchClassifier`.
+    steps : int, default 1000
+        Largest number of optimiser steps, at least 1.
+    average : float, default 0.99
+        Decay of the weights' running average, which predicts.
+    augmentation : str, default "moderate"
+        Random changes of rows in training (see `ostrakon.networks.augment`).
+    patience : int, default 3
+        Training ends once that many checks in a row (20 in a whole run, after its first quarter) changed at most 1 in
+        1,000 predicted classes of up to 2,000 public rows; 0: never. It does not use labels.
 
+    Attributes
+    ----------
+    classes_ : array of int
+        Class numbers in the released labels.
+    n_steps_ : int
+
+    Notes
+    -----
     Guarantee: a function of public rows and released labels, so it costs no privacy of its own.
-    Errors: `InvalidInput` where no row is labelled.
     """
 
     steps: int | None = 1000
@@ -35,7 +49,24 @@ class TorchStudent(TorchNetwork, ABC):
     patience: int = 3
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Train on public rows X; those with y = -1 are unlabelled."""
+        """Train on public rows.
+
+        Parameters
+        ----------
+        X : array
+            Public rows or images.
+        y : array-like of int, shape (rows,)
+            Class numbers, -1 for unlabelled.
+
+        Returns
+        -------
+        TorchStudent
+
+        Raises
+        ------
+        InvalidInput
+            If no row is labelled.
+        """
         labels = require_labels(y, len(X))
         self.classes_ = np.unique(labels[labels != UNLABELLED])
         targets = np.where(labels == UNLABELLED, -1, np.searchsorted(self.classes_, labels))

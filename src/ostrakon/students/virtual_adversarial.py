@@ -17,10 +17,24 @@ _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 class VirtualAdversarial(TorchStudent):
     """A network trained on labelled rows, and on all rows to be smooth around them and confident.
 
-    radius: length of the adversarial change per value of a standardized input (root mean square). power: steps that
-    search its direction. smoothness: weight of that loss. certainty: weight of the entropy of its predictions (the
-    paper's VAT + EntMin); ratio: pool rows per labelled one in a step. Others as in `TorchStudent`.
-    Source: Miyato 2017, Virtual Adversarial Training, equations 11 to 19; the student of pate-2018 for Glyph.
+    Parameters
+    ----------
+    radius : float, default 0.3
+        Length of the adversarial change per value of a standardized input (root mean square).
+    power : int, default 1
+        Steps that search its direction.
+    smoothness : float, default 1
+        Weight of that loss.
+    certainty : float, default 0.3
+        Weight of the entropy of its predictions (the paper's VAT + EntMin).
+    ratio : int, default 2
+        Pool rows per labelled one in a step.
+    **others
+        As in `TorchStudent`.
+
+    References
+    ----------
+    Miyato 2017, Virtual Adversarial Training, equations 11 to 19; the student of pate-2018 for Glyph.
     """
 
     radius: float = 0.3

@@ -50,10 +50,26 @@ class ArrayPart:
 
 
 class ArrayShards:
-    """Shards of arrays in memory: rows `X`, labels `y`, and the teacher of every row.
+    """Shards of arrays in memory.
 
-    Raises `InvalidInput` for lengths that differ, labels that are not in `classes`, more teachers than rows, and
-    an assignment that names teachers that do not exist.
+    Parameters
+    ----------
+    X : array
+        Rows.
+    y : array-like, shape (rows,)
+        Labels.
+    assignment : array-like of int, shape (rows,)
+        The teacher of every row, such as `assign_teachers` gives.
+    n_teachers : int
+        At least 1.
+    classes : array-like or int
+        All labels; a number m means the labels 0 to m - 1.
+
+    Raises
+    ------
+    InvalidInput
+        For lengths that differ, labels that are not in `classes`, more teachers than rows, and an assignment that names
+        teachers that do not exist.
     """
 
     def __init__(
@@ -117,10 +133,19 @@ class TablePart:
 
 
 class TableShards:
-    """Shards of a partitioned table (see `TableTask.partition`), each read by the worker that trains on it.
+    """Shards of a partitioned table, each read by the worker that trains on it.
 
-    transform: from typed columns to the inputs of the teachers, such as `Representation.transform`; it must be learned
-    from public data and treat every row independently, to the last bit.
+    Parameters
+    ----------
+    folder : ShardFolder
+        From `TableTask.partition`.
+    task : TableTask
+    transform : callable, optional
+        From typed columns to the inputs of the teachers, such as `Representation.transform`.
+
+    Notes
+    -----
+    `transform` must be learned from public data and treat every row independently, to the last bit.
     """
 
     def __init__(self, folder: ShardFolder, task: TableTask, *, transform: Callable[[Any], Any] | None = None) -> None:

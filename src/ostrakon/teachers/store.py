@@ -18,9 +18,14 @@ from ostrakon.validation import InvalidInput
 class TeacherStore:
     """A private folder of trained teachers, several per file, from which an interrupted run continues.
 
-    path: the folder (such as my-run/private/teachers), created with mode 0700; files have mode 0600; or a folder in
-    object storage, whose owner decides who may read it.
+    Parameters
+    ----------
+    path : pathlib.Path or ObjectPath
+        The folder (such as my-run/private/teachers), created with mode 0700; files have mode 0600. Or a folder in
+        object storage, whose owner decides who may read it.
 
+    Notes
+    -----
     Teachers are stored in pieces (see `ostrakon.data.sharding.pieces`), so that thousands of teachers need few files. A
     file (see `ostrakon.data.checksummed`) is a pickled list of models with the fingerprint of their rows and settings,
     or an array of their predictions with the fingerprint of the queries and of the models. A file that is damaged, or
