@@ -162,10 +162,10 @@ def _files(
         }
     if "several_labels" in content:
         against = any(batch["parameters"].get("max_labels") == len(content["classes"]) for batch in content["rounds"])
-        each_label = "for and against every label" if against else "for every label"
+        label_words = "for and against every label" if against else "for every label"
         files = {
             LABELS: f"the {rows} that were queried, and the answers on every label (empty if there are none)",
-            NOISY_COUNTS: f"the {rows} that were queried, and the noisy numbers of votes {each_label}",
+            NOISY_COUNTS: f"the {rows} that were queried, and the noisy numbers of votes {label_words}",
             NOISY_MOMENTS: "noisy sums of features for every label",
         }
     refit = {REFIT: "how `ostrakon refit` trains another student from this release"}
