@@ -29,7 +29,7 @@ def typed_cells(table: pa.Table, columns: Columns) -> pd.DataFrame:
 
 
 def label_numbers(labels: pa.ChunkedArray, classes: Sequence[str] | Quantity | Labels) -> NDArray[np.int64]:
-    """`learned_numbers` of a column."""
+    """Return `learned_numbers` of a column."""
     if isinstance(classes, Quantity | Labels) or labels.null_count or not len(labels):
         return learned_numbers(labels.to_pandas(), classes)
     different, codes = _coded(labels)
@@ -37,7 +37,7 @@ def label_numbers(labels: pa.ChunkedArray, classes: Sequence[str] | Quantity | L
 
 
 def owner_numbers(users: pa.ChunkedArray) -> NDArray[np.int64]:
-    """`identity_numbers` of a column of users."""
+    """Return `identity_numbers` of a column of users."""
     return identity_numbers(pa.table({"user": users}))
 
 
@@ -51,7 +51,7 @@ def _typed(cells: pa.ChunkedArray, kind: Any) -> Any:
 
 
 def _coded(cells: pa.ChunkedArray) -> tuple[pd.Series, NDArray[np.int64]]:
-    """(the different cells and after them a missing one, which of those every cell is)."""
+    """Return (the different cells and after them a missing one, which of those every cell is)."""
     coded = cells.combine_chunks().dictionary_encode()
     coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
     different = pa.concat_arrays([coded.dictionary, pa.nulls(1, coded.dictionary.type)])
@@ -64,7 +64,8 @@ _THREADS = 2
 
 
 def stream(table: Table, columns: Sequence[str], *, labels: str, rows: int) -> Iterator[pa.Table]:
-    """Cleaned cells of some columns, `rows` rows at a time (the last table has what is left), in the file's order.
+    """Yield cleaned cells of some columns, `rows` rows at a time (the last table has what is left), in the file's
+    order.
 
     labels: one of the columns, given as by `Table.labels`. Nothing is written.
     Raises `InvalidInput` at the first row that cannot be read.

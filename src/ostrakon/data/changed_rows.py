@@ -74,7 +74,7 @@ def refuse_changed_rows(private: Any, public: Any, *, allow: str = "--allow-shar
 
 
 def _near(private: FloatArray, public: FloatArray, chance: Callable[[], float]) -> tuple[int, int]:
-    """(public rows that are copies, rows compared); the first is 0 if there are not more than chance explains.
+    """Return (public rows that are copies, rows compared); the first is 0 if there are not more than chance explains.
 
     chance: a share of rows that is near by chance, asked for where that of private rows near to others leaves a doubt.
     """
@@ -94,7 +94,9 @@ def _near(private: FloatArray, public: FloatArray, chance: Callable[[], float]) 
 
 
 def _private_rows_near(distances: FloatArray, nearest: NDArray[np.int64]) -> int:
-    """To how many private rows a row is far nearer than to any other. Many rows near to one count once."""
+    """Return the number of private rows to which a row is far nearer than to any other. Many rows near to one count
+    once.
+    """
     return len(np.unique(nearest[distances[:, 0] < _RATIO * distances[:, 1], 0]))
 
 
@@ -119,7 +121,9 @@ def _of_columns(private: Any, public: Any) -> list[_Compared]:
 
 
 def _lack_repeats(rows: tuple[FloatArray, FloatArray]) -> bool:
-    """Whether no two rows are equal although their few values make that likely: they cannot show what chance does."""
+    """Return whether no two rows are equal although their few values make that likely: they cannot show what chance
+    does.
+    """
     columns = np.hstack(rows)
     agree = [np.square(np.unique(column, return_counts=True)[1] / len(column)).sum() for column in columns.T]
     likely = math.log(len(columns)) + np.log(agree).sum() > math.log(_EQUAL)
@@ -131,7 +135,9 @@ def _standardised(columns: FloatArray) -> FloatArray:
 
 
 def _fits_by_chance(private: FloatArray, one: slice, other: slice, columns: int) -> float:
-    """The share of one part of private rows near rows of another part after a fit: regular series fit themselves."""
+    """Return the share of one part of private rows near rows of another part after a fit: regular series fit
+    themselves.
+    """
     half, rest = private[one], private[other]
     if (rest[:, :columns].std(axis=0) == 0).any():
         return 0.0
@@ -142,7 +148,9 @@ def _fits_by_chance(private: FloatArray, one: slice, other: slice, columns: int)
 
 
 def _fitted(private: FloatArray, public: FloatArray, words: FloatArray) -> FloatArray:
-    """Public columns with the scales and shifts that bring rows near to private ones; another half of the rows fits."""
+    """Return public columns with the scales and shifts that bring rows near to private ones; another half of the rows
+    fits.
+    """
     rng = np.random.default_rng(1)
     index = NearestNeighbors(n_neighbors=2).fit(private)
     rows = rng.permutation(len(public))[: 2 * _MOST]
@@ -161,7 +169,7 @@ def _fitted(private: FloatArray, public: FloatArray, words: FloatArray) -> Float
 
 
 def _columns(private: Any, public: Any) -> tuple[Any, Any]:
-    """(numbers, categories as 0 and 1) of both tables; (None, None) without a number that varies in both."""
+    """Return (numbers, categories as 0 and 1) of both tables; (None, None) without a number that varies in both."""
     here, there = (rows if hasattr(rows, "iloc") else pd.DataFrame(np.asarray(rows)) for rows in (private, public))
     if len(here.columns) != len(there.columns):
         return None, None
@@ -209,7 +217,7 @@ def _of_pictures(private: Any, public: Any) -> list[_Compared]:
 
 
 def _reduced(images: Any, *, flipped: bool = False) -> FloatArray:
-    """Pictures in grey with at most 8 x 8 pixels, each the mean of its part."""
+    """Return pictures in grey with at most 8 x 8 pixels, each the mean of its part."""
     parts = list[FloatArray]()
     for some in blocks_of(images):
         grey = np.asarray(some, np.float64)

@@ -112,7 +112,7 @@ def read_checksummed(path: AnyPath, *, what: str, largest: int | None = None) ->
 
 
 def find_checksummed(path: AnyPath, *, what: str) -> Checksummed | None:
-    """As `read_checksummed`, but None for a file that is not whole or not `what`, too: it can be made again."""
+    """Return `read_checksummed`, but None for a file that is not whole or not `what`, too: it can be made again."""
     try:
         return read_checksummed(path, what=what)
     except Damaged:
@@ -149,7 +149,7 @@ def npy(array: NDArray[Any]) -> memoryview:
 
 
 def array_from(payload: bytes) -> NDArray[Any]:
-    """The array whose .npy bytes these are; `ValueError` for anything else, before a claimed size is allocated."""
+    """Return the array of these .npy bytes; `ValueError` for anything else, before a claimed size is allocated."""
     file = io.BytesIO(payload)
     try:
         version = np.lib.format.read_magic(file)

@@ -52,7 +52,8 @@ OF_TARGET = ("target", "label", "classes")
 def label_indices(
     labels: Any, classes: Sequence[str], *, rows: Any = None, called: tuple[str, str, str] = OF_TARGET
 ) -> NDArray[np.int64]:
-    """Text labels as indices into `classes`; an unknown class is also looked up with or without a final full stop.
+    """Return text labels as indices into `classes`; an unknown class is also looked up with or without a final full
+    stop.
 
     rows: how many rows have each label; None: one. called: as `OF_TARGET`.
     Raises `InvalidInput` for missing labels and for labels that are not among the classes.
@@ -76,7 +77,8 @@ def label_indices(
 def foreign_labels(
     counts: Mapping[Any, int], rows: int, wrong: str, *, having: int | None = None, noun: str = "label"
 ) -> str:
-    """The sentence that refuses labels nobody listed; it shows the three most frequent ones that `OFTEN` rows have.
+    """Return the sentence that refuses labels nobody listed; it shows the three most frequent ones that `OFTEN` rows
+    have.
 
     counts: how many rows have each of them. rows: the number of all rows. wrong: the predicate. having: how many rows
     have any of them; None: the sum of `counts`. noun: what they are.
@@ -96,7 +98,8 @@ def _indices(classes: Sequence[str]) -> dict[str, int]:
 
 
 def _plain(label: Any) -> Any:
-    """A number as text without trailing zeros behind its decimal point, as `label_sql` has it; all else as it is.
+    """Return a number as text without trailing zeros behind its decimal point, as `label_sql` has it; all else as it
+    is.
 
     >>> [_plain(label) for label in ("98.60", "7.0", "70", "v1.10", 98.6)]
     ['98.6', '7', '70', 'v1.10', 98.6]

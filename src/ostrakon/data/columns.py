@@ -120,7 +120,9 @@ class Columns:
 
     @classmethod
     def of(cls, public: pd.DataFrame, *, text: bool = False) -> Self:
-        """From a public table. text: whether free text is read. Raises `InvalidInput` if no column can be used."""
+        """Return the columns of a public table. text: whether free text is read. Raises `InvalidInput` if no column can
+        be used.
+        """
         result = _classify_table(public, text=text)
         # A part of an embedding that does not vary in public is still a part of it.
         parts = [name for names in groups(result).values() for name in names if result[name] == ("left out", CONSTANT)]
@@ -136,7 +138,8 @@ class Columns:
         return cls(kinds, notes, {name: groups for name, groups in words.items() if groups}, _equal(public, kinds))
 
     def apply(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The kept columns, typed: numbers and days as float64, NaN where unreadable or infinite; text as objects.
+        """Return the kept columns, typed: numbers and days as float64, NaN where unreadable or infinite; text as
+        objects.
 
         Raises `InvalidInput` if a column is missing.
         """
@@ -161,7 +164,8 @@ class Columns:
 
 
 def written_as_text(public: pd.DataFrame, *, text: bool = False) -> Columns:
-    """The columns of a public frame in memory whose cells are numbers or dates of a written form, as `Columns.of` says.
+    """Return the columns of a public frame in memory whose cells are numbers or dates of a written form, as
+    `Columns.of` says.
 
     Left out are identifiers, as in a file. Text of plain numbers with few different values stays categories: in memory
     its type is a choice.
@@ -182,7 +186,7 @@ def written_as_text(public: pd.DataFrame, *, text: bool = False) -> Columns:
 
 
 def _classify_table(public: pd.DataFrame, *, text: bool) -> dict[str, tuple[Kind, str]]:
-    """(kind, note) of every column."""
+    """Return (kind, note) of every column."""
     result = {str(name): _classify(public[name], text=text) for name in public.columns}
     # 1,234 has a decimal comma, and 1/2/2024 the day first, if another column of the table has.
     kinds: set[Kind] = {kind for kind, _ in result.values()}
@@ -194,12 +198,14 @@ def _classify_table(public: pd.DataFrame, *, text: bool) -> dict[str, tuple[Kind
 
 
 def names_of_rows(public: pd.DataFrame) -> list[str]:
-    """Columns of a public table that may number or name its rows: whole numbers and text that rarely repeat."""
+    """Return columns of a public table that may number or name its rows: whole numbers and text that rarely repeat."""
     return [str(name) for name in public.columns if may_name(public[name])]
 
 
 def may_name(column: pd.Series, *, share: float = 0.9) -> bool:
-    """Whether a column is of whole numbers or text of which more than `share` differ: names of rows, or of people."""
+    """Return whether a column is of whole numbers or text of which more than `share` differ: names of rows, or of
+    people.
+    """
     cells = column.dropna()
     if cells.nunique() <= share * len(cells):
         return False
@@ -220,12 +226,14 @@ def kind_of(column: pd.Series, *, text: bool = False) -> Kind:
 
 
 def is_text(column: pd.Series) -> bool:
-    """Whether a public column is free text, where text is read: most of its cells differ, and have several words."""
+    """Return whether a public column is free text, where text is read: most of its cells differ, and have several
+    words.
+    """
     return kind_of(column, text=True) == "text"
 
 
 def _equal(public: pd.DataFrame, kinds: dict[str, Kind]) -> tuple[tuple[str, ...], ...]:
-    """Groups of kept columns with equal cells in every row; of few rows none, which may be equal by chance."""
+    """Return groups of kept columns with equal cells in every row; of few rows none, which may be equal by chance."""
     groups = dict[bytes, list[str]]()
     for name, kind in kinds.items() if len(public) >= _FEWEST_IDS else ():
         if kind != "left out":
@@ -235,7 +243,7 @@ def _equal(public: pd.DataFrame, kinds: dict[str, Kind]) -> tuple[tuple[str, ...
 
 
 def alike(words: Iterable[Any]) -> tuple[tuple[str, ...], ...]:
-    """Groups of words that differ in capitals, spaces or the signs of a number alone, in order.
+    """Return groups of words that differ in capitals, spaces or the signs of a number alone, in order.
 
     >>> alike(["No", "yes", "no ", "1280", "1,280"])
     (('No', 'no '), ('1,280', '1280'))
@@ -260,7 +268,7 @@ def alike_in_words(groups: Iterable[Iterable[str]]) -> str:
 def _classify(
     column: pd.Series, *, other_kinds: Collection[Kind] | None = None, text: bool = False
 ) -> tuple[Kind, str]:
-    """(kind, note). other_kinds: of other columns, which decide ambiguous ones; None: not yet known."""
+    """Return (kind, note). other_kinds: of other columns, which decide ambiguous ones; None: not yet known."""
     present = column.dropna()
     different = present.nunique()
     if different == 0 or (different == 1 and len(present) == len(column)):
@@ -312,7 +320,7 @@ def _number(column: pd.Series, note: str) -> tuple[Kind, str]:
 
 
 def _written(cells: pd.Series, other_kinds: Collection[Kind]) -> tuple[Kind | None, str, pd.Series]:
-    """(kind, note, which cells are readable) of numbers and dates that are written in a form of their own."""
+    """Return (kind, note, which cells are readable) of numbers and dates that are written in a form of their own."""
     comma, amount = _fit(cells, DECIMAL_COMMA), _fit(cells, AMOUNT)
     if _mostly(cells, comma) or _mostly(cells, amount):
         commas = commas_in(cells[comma | amount])
@@ -426,12 +434,14 @@ def _numeric(cell: Any) -> str | float | None:
 
 
 def word(cell: Any) -> str:
-    """A cell as a category: its text. A missing cell elsewhere turns integers into floats, so 7 and 7.0 are equal."""
+    """Return a cell as a category: its text. A missing cell elsewhere turns integers into floats, so 7 and 7.0 are
+    equal.
+    """
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
 def days(column: pd.Series) -> pd.Series:
-    """Times as days since 2000, cell by cell; NaN for anything but an ISO date.
+    """Return times as days since 2000, cell by cell; NaN for anything but an ISO date.
 
     Text is truncated to microseconds: one finer cell would make pandas read the whole column in nanoseconds, which end
     in the year 2262. "now" and other words are not dates.

@@ -55,7 +55,7 @@ class Consent:
 
     @classmethod
     def of(cls, levels_text: str) -> Self:
-        """The levels of `consent:1=0.5,2=1,3=2`. Errors: `InvalidInput` for anything else."""
+        """Return the levels of `consent:1=0.5,2=1,3=2`. Errors: `InvalidInput` for anything else."""
         column, colon, _ = levels_text.partition("=")[0].rpartition(":")
         parts = [part.rpartition("=") for part in levels_text[len(column + colon) :].split(",")]
         if not column.strip() or not colon or not all(equals for _, equals, _ in parts):
@@ -88,7 +88,7 @@ class Consent:
 
 
 def level_numbers(levels: Any, allowed_levels: Sequence[str], *, rows: Any = None) -> NDArray[np.int64]:
-    """Levels, text or whole numbers, as indices into `allowed_levels`, (rows,). rows: as in `label_indices`.
+    """Return levels, text or whole numbers, as indices into `allowed_levels`, (rows,). rows: as in `label_indices`.
 
     Errors: `InvalidInput` for missing levels, and for one that is not allowed.
 

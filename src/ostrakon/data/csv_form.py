@@ -155,7 +155,7 @@ KNOWN_NAMES = {
 
 
 def resolve_names(names: Sequence[str] | str | None, *, file: Path, columns: int) -> list[str] | None:
-    """Column names from the user's argument (see `open_table`); None where nothing is known."""
+    """Return column names from the user's argument (see `open_table`); None where nothing is known."""
     stem = file.name.split(".")[0]
     if names is None:
         beside = file.with_name(f"{stem}.names")

@@ -64,7 +64,8 @@ class Described:
         return (*ends, "(missing)")
 
     def typed(self, name: str, column: pd.Series) -> pd.Series:
-        """A column in memory as float64 (of dates days since 2000, NaN where missing), or words (None where missing).
+        """Return a column in memory as float64 (of dates days since 2000, NaN where missing), or words (None where
+        missing).
 
         Errors: `InvalidInput` for a column whose type does not match its description: numbers need a numeric type,
         dates datetime64, all else text. All cells of a column influence its type (one odd cell turns numbers into text,
@@ -154,7 +155,8 @@ class Domain:
 
     @classmethod
     def of(cls, columns: Mapping[str, Any], *, delimiter: str = ",") -> Self:
-        """From plain values: a mapping for every column, with `categories`, or with `low` and `high`, or `edges`.
+        """Return the domain from plain values: a mapping for every column, with `categories`, or with `low` and
+        `high`, or `edges`.
 
         low, high: the smallest and the largest value, numbers or dates, divided into `bins` ranges of equal width
         (default 16; at most one range per whole number). edges: your own ends of ranges, in place of those. whole:
@@ -169,7 +171,9 @@ class Domain:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
-        """From a TOML file: a table [columns.NAME] for every column, and above them perhaps `delimiter`."""
+        """Return the domain from a TOML file: a table [columns.NAME] for every column, and above them perhaps
+        `delimiter`.
+        """
         content = read_toml("columns", path)
         foreign = [name for name in content if name not in ("columns", "delimiter")]
         if foreign or "columns" not in content:
@@ -178,7 +182,7 @@ class Domain:
         return cls.of(**content)
 
     def as_plain(self) -> dict[str, Any]:
-        """Plain values for JSON, from which `of` makes the same description."""
+        """Return plain values for JSON, from which `of` makes the same description."""
         return {
             "delimiter": self.delimiter,
             "columns": {
@@ -246,13 +250,14 @@ class Domain:
         )
 
     def examples(self) -> pd.DataFrame:
-        """Example rows with every cell equally often, from public words alone."""
+        """Return example rows with every cell equally often, from public words alone."""
         rng, rows = np.random.default_rng(0), max(_EXAMPLES, *self.sizes)
         return self.frame(np.column_stack([rng.permutation(np.arange(rows) % size) for size in self.sizes]), seed=0)
 
 
 def drafted(header: Sequence[str]) -> str:
-    """The draft of a TOML file that `Domain.read` reads, from names and types alone; "?" is for the user to replace.
+    """Return the draft of a TOML file that `Domain.read` reads, from names and types alone; "?" is for the user to
+    replace.
 
     header: "NAME:TYPE", of the types number, whole (numbers), date and category.
     Errors: `InvalidInput` for no columns, another form, or a name that comes twice.

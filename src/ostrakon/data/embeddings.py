@@ -34,7 +34,7 @@ def groups(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def as_columns(name: str, rows: NDArray[Any]) -> pd.DataFrame:
-    """Embeddings (rows, width) as the columns name.0, name.1, …
+    """Return embeddings (rows, width) as the columns name.0, name.1, …
 
     >>> import numpy as np
     >>> as_columns("note", np.zeros((1, 2))).columns.tolist()

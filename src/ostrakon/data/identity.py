@@ -115,7 +115,7 @@ def describe_columns(connection: duckdb.DuckDBPyConnection, relation: str) -> li
 
 
 def identity_sql(columns: Sequence[tuple[str, str]], *, rounded: bool = False) -> str:
-    """SQL text expression for the identity of a row: its cells in order, each in one canonical form.
+    """Return the SQL text expression for the identity of a row: its cells in order, each in one canonical form.
 
     rounded: cells that differ in their form alone are equal: numbers are rounded to six digits (below 1e-6 to 0), which
     covers single precision and fewer digits in a file; capitals do not matter, nor whether the day, the month or the
@@ -129,7 +129,9 @@ def identity_sql(columns: Sequence[tuple[str, str]], *, rounded: bool = False) -
 
 
 def cell_sql(name: str, kind: str, *, rounded: bool = False) -> str:
-    """SQL text expression for one cell: numbers and times by value, text without outer spaces, one sign for missing."""
+    """Return the SQL text expression for one cell: numbers and times by value, text without outer spaces, one sign for
+    missing.
+    """
     cell = quoted(name)
     if rounded:
         return f"coalesce({_alike_sql(cell, kind)}, {_MISSING})"
@@ -156,7 +158,7 @@ def cell_sql(name: str, kind: str, *, rounded: bool = False) -> str:
 
 
 def keyed_digest_sql(identity: str, *, key: bytes) -> str:
-    """SQL text expression: HMAC-SHA256 of the identity under `key` (16 to 64 bytes), in hexadecimal digits."""
+    """Return the SQL text expression of the identity's HMAC-SHA256 under `key` (16 to 64 bytes), hexadecimal."""
     if not isinstance(key, bytes) or not 16 <= len(key) <= _BLOCK:
         size = f"{len(key)} bytes" if isinstance(key, bytes) else type(key).__name__
         raise InvalidInput(f"key must be 16 to {_BLOCK} bytes, such as new_key() gives, got {size}.")
@@ -167,7 +169,7 @@ def keyed_digest_sql(identity: str, *, key: bytes) -> str:
 
 
 def fingerprint_sql(identity: str, relation: str, *, key: bytes, once: bool) -> str:
-    """SQL query for the fingerprint of a relation: four sums of parts of keyed digests, and their count.
+    """Return the SQL query for the fingerprint of a relation: four sums of parts of keyed digests, and their count.
 
     once: whether an identity that occurs several times counts once. The order of rows does not matter; no row is kept.
     """
@@ -209,7 +211,7 @@ def _number_sql(number: str) -> str:
 
 
 def _alike_sql(cell: str, kind: str) -> str:
-    """SQL text expression for a cell that is the same however the cell was exported (see `identity_sql`)."""
+    """Return the SQL text expression for a cell that is the same however the cell was exported (see `identity_sql`)."""
     if kind in _SMALL_INTEGERS | _LARGE_INTEGERS | _NUMBERS or kind.startswith("DECIMAL"):
         return _rounded_sql(f"{cell}::DOUBLE")
     text = f"{cell}::VARCHAR"
@@ -232,7 +234,9 @@ def _rounded_sql(number: str) -> str:
 
 
 def _date_sql(text: str) -> str:
-    """A date as its year, its day and month in order of size, since either may be first, and its time in minutes."""
+    """Return a date as its year, its day and month in order of size, since either may be first, and its time in
+    minutes.
+    """
     year = f"regexp_extract({text}, '[0-9]{{4}}')"
     parts = f"regexp_extract_all(regexp_extract({text}, '^[^t ,]*'), '\\b[0-9]{{1,2}}\\b')"
     others = f"list_sort(list_transform({parts}, lambda part: part::INT))"

@@ -53,7 +53,7 @@ class Images:
 
 
 def holds_images(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a NumPy file (images or features) or a folder with pictures in it, rather than a table."""
+    """Return whether a path is a NumPy file (images or features) or a folder of pictures, rather than a table."""
     location = Path(path)
     if location.is_dir():
         return any(_is_picture(file, location) for file in location.rglob("*"))
@@ -70,7 +70,7 @@ def read_images(
     coding: Quantity | Labels | None = None,
     labelled: bool = True,
 ) -> Images:
-    """Images from `path`: an array, or `Pixels` for more images than fit in memory.
+    """Return images from `path`: an array, or `Pixels` for more images than fit in memory.
 
     in_memory: whether X is an array. like: public images, whose size and colours pictures in a folder get. coding: if
     the target is a quantity or several labels. labelled: whether labels of arrays are read.
@@ -157,7 +157,7 @@ class _Form:
 
     @classmethod
     def of(cls, files: Sequence[Path], like: Images | None) -> Self:
-        """From the headers of the pictures; size and colours from `like`, where it is given."""
+        """Return the pixels of pictures from their headers; size and colours from `like`, where it is given."""
         sizes, kinds = zip(*map(_header, files), strict=True)
         shape = _picture_shape(like)
         if shape is None:
@@ -208,7 +208,9 @@ def _picture_shape(like: Images | None) -> tuple[int, ...] | None:
 def _upright(
     file: Path | BinaryIO, *, formats: tuple[str, ...] | None = None, most_pixels: float = math.inf
 ) -> tuple[Any, str]:
-    """A picture, turned upright and on white, and its kind: "L" (grey), "RGB" or "F" (grey, of more than 8 bits)."""
+    """Return a picture, turned upright and on white, and its kind: "L" (grey), "RGB" or "F" (grey, of more than 8
+    bits).
+    """
     from PIL import Image, ImageOps
 
     with Image.open(file, formats=formats) as picture:
@@ -226,7 +228,7 @@ def _upright(
 
 
 def _header(file: Path) -> tuple[tuple[int, int], str]:
-    """((height, width), kind) of a picture, without reading all of it."""
+    """Return ((height, width), kind) of a picture, without reading all of it."""
     from PIL import Image
 
     with _readable(file), Image.open(file) as image:
@@ -313,7 +315,7 @@ def _arrays(
 
 
 def _checked(X: NDArray[Any], location: Path) -> Any:
-    """`X` as numbers that learners take, refused unless it has the shape of an image or features."""
+    """Return `X` as numbers that learners take, refused unless it has the shape of an image or features."""
     if X.dtype.kind not in "uifb" or X.ndim not in (2, 3, 4) or not X.size:
         raise InvalidInput(
             f"{location} must hold images as numbers, shape (images, height, width) or with channels, or features, "

@@ -51,7 +51,7 @@ class Labels:
             raise InvalidInput(f"classes must be labels without a semicolon, which is between two, got {wrong!r}.")
 
     def indicators(self, cells: Any) -> NDArray[np.int64]:
-        """Cells such as `a;b`, whose missing ones stand for no label, as 0 or 1, (rows, labels).
+        """Return cells such as `a;b`, whose missing ones stand for no label, as 0 or 1, (rows, labels).
 
         Guarantee: a row of the result depends on its own cell and on the names alone.
         Errors: `InvalidInput` for a label that is not among the names.
@@ -77,7 +77,7 @@ class Labels:
 
 
 def set_numbers(indicators: NDArray[np.int64]) -> NDArray[np.int64]:
-    """0 or 1 for every label, (rows, labels), as one number for each row, whose bits are the labels.
+    """Return 0 or 1 for every label, (rows, labels), as one number for each row, whose bits are the labels.
 
     >>> set_numbers(np.array([[1, 0, 1], [0, 1, 0]])).tolist()
     [5, 2]
@@ -86,7 +86,7 @@ def set_numbers(indicators: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def of_set_numbers(numbers: NDArray[np.int64], labels: int) -> NDArray[np.int64]:
-    """0 or 1 for every label, in a last axis, of the numbers of `set_numbers`.
+    """Return 0 or 1 for every label, in a last axis, of the numbers of `set_numbers`.
 
     >>> of_set_numbers(np.array([5, 2]), 3).tolist()
     [[1, 0, 1], [0, 1, 0]]
@@ -106,7 +106,8 @@ def labels_named(classes: str | None) -> tuple[str, ...] | None:
 
 
 def labels_of_rows(target: str | None, classes: str | None) -> Labels | None:
-    """The labels of which a row may have several: columns `a,b,c` of the target, or classes `a;b;c`; None for neither.
+    """Return the labels of which a row may have several: columns `a,b,c` of the target, or classes `a;b;c`; None for
+    neither.
 
     Errors: `InvalidInput` for an empty name of a column, and for columns beside classes.
     """
@@ -141,7 +142,7 @@ def columns_by_name(Y: Any, names: Any) -> Any:
 
 
 def require_indicators(Y: Any, names: Sequence[Any]) -> NDArray[np.int64]:
-    """Y as 0 or 1 for every label, (rows, labels). Errors: `InvalidInput` for another shape, or other values."""
+    """Return Y as 0 or 1 for every label, (rows, labels). Errors: `InvalidInput` for another shape, or other values."""
     array = np.asarray(Y)
     if array.ndim != 2 or array.shape[1] != len(names):
         raise InvalidInput(

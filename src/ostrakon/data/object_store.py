@@ -52,7 +52,8 @@ class ObjectPath:
         return talk(self.uri, lambda: client().cat_file(self.uri))
 
     def below(self, suffix: str) -> list[str]:
-        """URIs of the objects in this folder with this suffix (in any case), in order; its own if it is an object.
+        """Return the URIs of the objects in this folder with this suffix (in any case), in order; its own if it is an
+        object.
 
         Raises `OSError`; `InvalidInput` for a name that the client would read as another object's.
         """
@@ -64,7 +65,8 @@ class ObjectPath:
         return [f"s3://{name}" for name in names]
 
     def stamps(self) -> tuple[tuple[str, ...], ...]:
-        """Name, ETag, size and time of the objects in this folder (or of itself), which change when one is rewritten.
+        """Return the name, ETag, size and time of the objects in this folder (or of itself), which change when one is
+        rewritten.
 
         Raises `OSError`.
         """
@@ -192,7 +194,9 @@ def endpoint() -> str:
 
 
 def talk(uri: str, ask: Any) -> Any:
-    """The answer of storage to `ask`. Raises `OSError`, without credentials, for every error of it or its client."""
+    """Return the answer of storage to `ask`. Raises `OSError`, without credentials, for every error of it or its
+    client.
+    """
     try:
         return ask()
     except (FileNotFoundError, InvalidInput):

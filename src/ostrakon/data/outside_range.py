@@ -52,7 +52,7 @@ def outside_table(private: Table, columns: Columns, public: pd.DataFrame) -> dic
 
 
 def outside_memory(private: Any, public: Any) -> dict[str, float]:
-    """`outside_table` of frames, or of arrays of numbers, in memory; nothing else is looked at."""
+    """Return `outside_table` of frames, or of arrays of numbers, in memory; nothing else is looked at."""
     if np.ndim(private) != 2 or np.ndim(public) != 2:
         return {}
     here, there = (rows if hasattr(rows, "iloc") else pd.DataFrame(rows) for rows in (private, public))
@@ -68,7 +68,9 @@ def outside_memory(private: Any, public: Any) -> dict[str, float]:
 
 
 def is_standardised(private: Any) -> bool:
-    """Whether every column of numbers that varies has mean 0 and standard deviation 1, as a fitted scaler leaves it."""
+    """Return whether every column of numbers that varies has mean 0 and standard deviation 1, as a fitted scaler leaves
+    it.
+    """
     if np.ndim(private) != 2 or len(private) < _FEWEST_ROWS:
         return False
     frame = private if hasattr(private, "iloc") else pd.DataFrame(private)
@@ -81,7 +83,8 @@ def is_standardised(private: Any) -> bool:
 
 
 def in_words(shares: Mapping[str, float], *, public_rows: int) -> str | None:
-    """One sentence for the terminal on the columns of which much is beyond the public range; None where there are none.
+    """Return one sentence for the terminal on the columns of which much is beyond the public range; None where there
+    are none.
 
     public_rows: of few rows more lies beyond the range by chance, 2 / (rows + 1) of each column on average.
     """
@@ -96,7 +99,7 @@ def in_words(shares: Mapping[str, float], *, public_rows: int) -> str | None:
 
 
 def _value(cell: str, kind: Kind, type_name: str) -> str:
-    """SQL for a cell as a number, of dates days since 2000; NULL where it cannot be read."""
+    """Return the SQL for a cell as a number, of dates days since 2000; NULL where it cannot be read."""
     text, pattern = f"{cell}::VARCHAR", FORMS[kind].pattern or ""
     if kind == "date":
         return f"date_diff('day', {_ORIGIN}, try_cast({cell} AS TIMESTAMP)::DATE)"

@@ -18,7 +18,7 @@ _MOSTLY, _DIFFERENT, _REPEATED = 0.5, 0.2, 0.95
 
 
 def likely_owners(public: pd.DataFrame, outside: Mapping[str, float], different: Callable[[str], float]) -> list[str]:
-    """Columns that look like identifiers with several private rows each.
+    """Return columns that look like identifiers with several private rows each.
 
     Parameters
     ----------

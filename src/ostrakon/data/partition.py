@@ -142,7 +142,7 @@ def random_partition(n: int, n_teachers: int, *, seed: int) -> NDArray[np.int64]
 
 
 def teacher_sql(identity: str, n_teachers: int, *, key: bytes) -> str:
-    """SQL integer expression: HMAC-SHA256 of the identity under `key`, modulo the number of teachers.
+    """Return the SQL integer expression: HMAC-SHA256 of the identity under `key`, modulo the number of teachers.
 
     60 bits of the hash are used; the bias of the modulo is below n_teachers / 2**60.
     """

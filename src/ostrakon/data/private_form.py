@@ -37,7 +37,7 @@ def require_same_form(table: Table, columns: Columns, *, public: Table, what: st
 
 
 def _readable(table: Table, columns: Columns) -> dict[str, tuple[int, int]]:
-    """For every kept column, the number of cells that are not missing, and of those that fit the column's kind."""
+    """Return the numbers of cells of every kept column that are not missing, and that fit the column's kind."""
     types = dict(table.typed_columns)
     expressions = ", ".join(
         f"count({quoted(name)}), count(*) FILTER ({_condition(quoted(name), columns.kinds[name], types[name])})"

@@ -54,7 +54,7 @@ class Quantity:
 
     @classmethod
     def of(cls, value: Any) -> Self:
-        """The range of `0,50` or of a sequence of two numbers. Errors: `InvalidInput` for anything else."""
+        """Return the range of `0,50` or of a sequence of two numbers. Errors: `InvalidInput` for anything else."""
         parts: Any = value.split(",") if isinstance(value, str) else value
         if isinstance(value, str) and not all(NUMBER.fullmatch(part.strip()) for part in parts):
             parts = None
@@ -64,7 +64,8 @@ class Quantity:
         return cls(low=ends[0], high=ends[1])
 
     def steps(self, values: Any) -> NDArray[np.int64]:
-        """Values, numbers or their text, as whole steps from 0 (low, or below) to `STEPS` (high, or above), (rows,).
+        """Return values, numbers or their text, as whole steps from 0 (low, or below) to `STEPS` (high, or above),
+        (rows,).
 
         Guarantee: the step of a value depends on that value and on the range alone.
         Errors: `InvalidInput` for missing values and for a value that is not a finite number.
@@ -91,11 +92,12 @@ class Quantity:
         return numbers
 
     def values(self, shares: Any) -> NDArray[np.float64]:
-        """From shares of the range, 0 to 1, back to the unit of the target."""
+        """Convert shares of the range, 0 to 1, to the unit of the target."""
         return self.low + (self.high - self.low) * np.asarray(shares, np.float64)
 
     def clipped_in_words(self, share: float) -> tuple[str, ...]:
-        """One sentence for the trusted side on the share of private values outside the range; () if there are none.
+        """Return one sentence for the trusted side on the share of private values outside the range; () if there are
+        none.
 
         A share near 1 is not an error: whether a run ends must not depend on private values.
         """

@@ -20,7 +20,7 @@ _DISABLED = ("in_clause", "statistics_propagation")
 
 
 def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], Any]) -> Any:
-    """The result of `work` on the connection, which Ctrl-C interrupts at once; DuckDB alone may not notice it."""
+    """Return the result of `work` on the connection, which Ctrl-C interrupts; DuckDB alone may not notice it."""
     with ThreadPoolExecutor(1) as thread:
         done = thread.submit(work)
         try:

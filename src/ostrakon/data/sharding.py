@@ -50,7 +50,9 @@ class ShardFile:
     checksum: str
 
     def read(self) -> pa.Table:
-        """The rows. Raises `InvalidInput` for a file that is missing or not as it was written, or is not reached."""
+        """Return the rows. Raises `InvalidInput` for a file that is missing or not as it was written, or is not
+        reached.
+        """
         try:
             content = self.path.read_bytes()
         except FileNotFoundError as error:
@@ -68,7 +70,8 @@ class ShardFile:
 
 
 def pieces(n_teachers: int, *, most: int = MOST_PIECES) -> list[range]:
-    """Consecutive teachers in at most `most` pieces, which depend on the public number of teachers, not on their rows.
+    """Return consecutive teachers in at most `most` pieces, which depend on the public number of teachers, not on their
+    rows.
 
     >>> pieces(5, most=3)
     [range(0, 2), range(2, 4), range(4, 5)]
@@ -89,7 +92,8 @@ class ShardPart:
     teachers: range
 
     def tables(self) -> list[pa.Table]:
-        """The rows of each teacher, in an order that depends on its own rows alone; empty if no teacher has rows.
+        """Return the rows of each teacher, in an order that depends on its own rows alone; empty if no teacher has
+        rows.
 
         Neither the speed of the threads that split the table nor the order of its rows changes what a teacher learns.
         Raises `InvalidInput` for files that are missing or damaged.
@@ -106,7 +110,7 @@ class ShardPart:
         return [rows.slice(at, to - at).select(content) for at, to in itertools.pairwise(ends.tolist())]
 
     def read(self) -> list[pd.DataFrame]:
-        """`tables` as separate frames, so that missing cells of one teacher do not change the types of another."""
+        """Return `tables` as separate frames, so that missing cells of a teacher do not change another's types."""
         # Integers stay integers if one is missing: as floats, all beyond 2**53 would be rounded because of that one.
         form: Any = {"date_as_object": False, "integer_object_nulls": True, "use_threads": False}
         return [rows.to_pandas(**form) for rows in self.tables()] or [pd.DataFrame() for _ in self.teachers]
@@ -161,7 +165,7 @@ class ShardFolder:
         )
 
     def part(self, teachers: range) -> ShardPart:
-        """The rows of consecutive teachers, not yet read. Errors: `InvalidInput` for teachers that do not exist."""
+        """Return the rows of consecutive teachers, not yet read; `InvalidInput` for teachers that do not exist."""
         whole("index", teachers.start, at_most=self.n_teachers - 1)
         whole("index", teachers.stop - 1, at_least=teachers.start, at_most=self.n_teachers - 1)
         numbers = (

@@ -42,7 +42,8 @@ class CountedRows:
 
 
 def compared_columns(public: pd.DataFrame) -> list[list[str]]:
-    """By which columns rows are compared: by all of them, and without those that number or name the rows of a table.
+    """Return the columns by which rows are compared: all of them, and without those that number or name the rows of a
+    table.
 
     A record that was exported twice may have another number in each file.
     """
@@ -102,7 +103,9 @@ def refuse_shared_rows(private: CountedRows, public_marks: Marks, *, allow: str 
 
 
 def _by_repeated_public_rows(times: NDArray[np.int64], private_rows: int) -> float:
-    """How many private rows are as likely in the public table as public rows are there again, with a wide margin."""
+    """Return how many private rows are as likely in the public table as public rows are there again, with a wide
+    margin.
+    """
     repeated = int(times[times > 1].sum())
     threshold = private_rows / int(times.sum()) * (repeated + 5 * math.sqrt(repeated) + 8)
     return threshold + 3 * math.sqrt(threshold)

@@ -119,7 +119,7 @@ def _refuse_other_format(path: Path, start: bytes) -> None:
 
 
 def open_labels_only(path: AnyPath, *, names: Sequence[str] | str | None = None) -> Table:
-    """`open_table` for a table in which only the labels are private: no label influences how it is read.
+    """Return `open_table` for a table in which only the labels are private: no label influences how it is read.
 
     The delimiter of a CSV is the sign that is most frequent in its first line. That line is the header unless `names`
     are given: neither is guessed from the rows, which have labels.
@@ -133,7 +133,7 @@ def open_labels_only(path: AnyPath, *, names: Sequence[str] | str | None = None)
 
 
 def open_described(path: AnyPath, *, delimiter: str, names: Sequence[str] | str | None = None) -> Table:
-    """`open_table` for a table without a public one: no row influences how it is read.
+    """Return `open_table` for a table without a public one: no row influences how it is read.
 
     delimiter: of a CSV, whose first line is the header unless `names` are given.
     Errors: as of `open_table`, and for a first line in another form than the lines below it.

@@ -106,7 +106,8 @@ class Table:
         )
 
     def select(self, columns: Sequence[str] | None = None) -> str:
-        """SQL query of the cleaned cells: numbers, truth values, dates and times unchanged, all else as text.
+        """Return the SQL query of the cleaned cells: numbers, truth values, dates and times unchanged, all else as
+        text.
 
         Spaces and quotes around text are removed ('7' is 7), and the usual signs for missing values become NULL.
         """
@@ -115,7 +116,7 @@ class Table:
         return f"SELECT {', '.join(cells)} FROM {self.relation}"
 
     def identity(self, columns: Sequence[str], *, rounded: bool = False) -> str:
-        """SQL text expression for the identity of a row of `select(columns)` (see `identity_sql`)."""
+        """Return the SQL text expression for the identity of a row of `select(columns)` (see `identity_sql`)."""
         types = self.fetch(f"DESCRIBE {self.select(columns)}")
         return identity_sql([(str(name), str(kind)) for name, kind, *_ in types], rounded=rounded)
 
@@ -124,7 +125,7 @@ class Table:
         return self.frame(self.select(columns))
 
     def sample(self, columns: Sequence[str]) -> pd.DataFrame:
-        """As `read`; in an order of the rows' content; of a large table the first `MOST_PRIVATE` rows."""
+        """Return `read` in an order of the rows' content; of a large table the first `MOST_PRIVATE` rows."""
         chosen = f"ORDER BY hash({self.identity(columns)}) LIMIT {MOST_PRIVATE}"
         return self.frame(f"SELECT * FROM ({self.select(columns)}) {chosen}")
 
@@ -220,7 +221,8 @@ class Table:
             raise InvalidInput(refusal)
 
     def with_labels(self, columns: Sequence[str], name: str) -> "Table":
-        """The table with one more column, `name`, of cells such as `a;b`: the labels whose columns say 1, yes or true.
+        """Return the table with one more column, `name`, of cells such as `a;b`: the labels whose columns say 1, yes or
+        true.
 
         Errors: `InvalidInput` for a column that holds anything else, missing values included.
         """
@@ -261,7 +263,7 @@ class Table:
         return labels.where(labels.notna(), None)
 
     def label_query(self, column: str) -> str:
-        """SQL query with one column, `label`: the labels of `column` as text."""
+        """Return an SQL query with one column, `label`: the labels of `column` as text."""
         label = label_sql(column, dict(self.typed_columns)[column])
         return f"SELECT {label} AS label FROM ({self.select([column])})"
 
@@ -324,14 +326,16 @@ def _clean_cell(name: str, kind: str) -> str:
 
 
 def unquoted_sql(text: str) -> str:
-    """SQL for text without one pair of quotes around it, which some files of a run may have and others not."""
+    """Return the SQL for text without one pair of quotes around it, which only some files of a run may have."""
     # Most cells have none, and comparing one letter is much faster than matching a pattern.
     inner = f"trim(regexp_replace({text}, {literal(_IN_QUOTES)}, '\\1\\2'))"
     return f"CASE WHEN left({text}, 1) IN ({literal(chr(39))}, {literal(chr(34))}) THEN {inner} ELSE {text} END"
 
 
 def label_sql(column: str, kind: str) -> str:
-    """SQL text expression of a label: 7, 7.0 and "7" are one label, and so are 98.6 and 98.60; text stays as it is."""
+    """Return the SQL text expression of a label: 7, 7.0 and "7" are one label, and so are 98.6 and 98.60; text stays as
+    it is.
+    """
     cell = quoted(column)
     if kind in ("FLOAT", "DOUBLE") or kind.startswith("DECIMAL"):
         return (
@@ -342,7 +346,7 @@ def label_sql(column: str, kind: str) -> str:
 
 
 def literal(text: str) -> str:
-    """Text as an SQL literal."""
+    """Return text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 

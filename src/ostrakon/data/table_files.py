@@ -66,7 +66,7 @@ def location_of(path: AnyPath) -> Path | ObjectPath:
 
 
 def digest_of_file(path: str | os.PathLike[str], *, key: bytes = b"") -> str:
-    """Checksum of the bytes of a file; with a key, others cannot use it to test guesses about the content.
+    """Return the checksum of the bytes of a file; with a key, others cannot use it to test guesses about the content.
 
     path: may be s3://BUCKET/KEY. Errors: `OSError`.
     """

@@ -126,7 +126,9 @@ class TableTask:
         return self.columns.apply(self.public.read(self.features))
 
     def test_rows(self) -> tuple[pd.DataFrame, NDArray[Any]]:
-        """Features and class indices (of a quantity its values, of labels 0 or 1 each) of the labelled test table."""
+        """Return features and class indices (of a quantity its values, of labels 0 or 1 each) of the labelled test
+        table.
+        """
         if self.test is None:
             raise InvalidInput("No test table was given.")
         right = right_numbers(self.test.labels(self.target), self.coding or self.classes)
@@ -244,7 +246,9 @@ def open_task(
 def _with_levels(
     consent: Consent | None, hidden: Table, target: str, by: str | None
 ) -> tuple[Consent | None, frozenset[str]]:
-    """The consent with the name of its column, and that column, whose levels are checked; (None, none) without any."""
+    """Return the consent with the name of its column, and that column, whose levels are checked; (None, none) without
+    any.
+    """
     if consent is None or consent.column is None:
         return None, frozenset()
     column = hidden.column(consent.column, what="column of consent")
@@ -380,7 +384,8 @@ def _require_vouched_header(private: Table, public: Table | None, *columns: str 
 
 
 def dropped_columns(drop: Sequence[str], *tables: Table, required: Sequence[str | None]) -> frozenset[str]:
-    """The columns of `tables` to leave out. drop: names; of an embedding all its parts. required: those that must stay.
+    """Return the columns of `tables` to leave out. drop: names; of an embedding all its parts. required: those that
+    must stay.
 
     Errors: `InvalidInput` for a name that no table has, and for one of `required`.
     """
@@ -439,7 +444,7 @@ def _no_gaps(table: Table, by: str | None) -> None:
 
 @contextmanager
 def _no_changed_rows(private: Table, columns: Columns, public: pd.DataFrame) -> Generator[None]:
-    """See `refuse_changed_rows`, whose distances take as long as the other questions to tables, asked meanwhile."""
+    """Run `refuse_changed_rows` beside the block, because its distances take as long as the queries in the block."""
     with ThreadPoolExecutor(1) as beside:
         future = beside.submit(refuse_changed_rows, columns.apply(private.sample(columns.kept)), columns.apply(public))
         yield
@@ -447,7 +452,7 @@ def _no_changed_rows(private: Table, columns: Columns, public: pd.DataFrame) -> 
 
 
 def _no_line_breaks(private: Table, columns: Columns, public: pd.DataFrame) -> None:
-    """See `Table.require_one_line`; free text and columns with line breaks in public are exempt."""
+    """Refuse line breaks (`Table.require_one_line`); free text and columns with line breaks in public are exempt."""
     text = [
         name for name in columns.of_kind("text", "left out") if columns.notes.get(name, "") not in (EMPTY, CONSTANT)
     ]

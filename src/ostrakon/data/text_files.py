@@ -34,7 +34,7 @@ class Texts:
 
 
 def holds_texts(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a folder of texts: .txt or .md files somewhere in it, and neither pictures nor Parquet."""
+    """Return whether a path is a folder of texts: .txt or .md files somewhere in it, no pictures or Parquet."""
     folder = Path(path)
     if not folder.is_dir() or holds_images(folder) or next(folder.rglob("*.parquet"), None) is not None:
         return False
@@ -67,7 +67,7 @@ def require_pictures(path: str | os.PathLike[str]) -> None:
 
 
 def read_texts(path: str | os.PathLike[str], *, by: str | None = None) -> Texts:
-    """Texts from `path`, all in memory, as UTF-8 with or without a byte order mark.
+    """Return texts from `path`, all in memory, as UTF-8 with or without a byte order mark.
 
     A folder: every .txt and .md file in it is a text, sorted by name; where they are in subfolders, the name of the
     uppermost subfolder is the label, as in scikit-learn's `load_files`. Files and folders whose names begin with a full
@@ -132,7 +132,7 @@ def _lines(file: Path) -> Texts:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """Every file below a folder that does not begin with a full stop. Links to folders are refused, not followed."""
+    """Yield every file below a folder that does not begin with a full stop; refuse links to folders."""
     for folder, folders, names in os.walk(root, onerror=_unreadable):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in folders:

@@ -30,7 +30,7 @@ def load_votes(
     abstentions: bool = False,
     max_contributions: int | None = None,
 ) -> Votes:
-    """Votes of an ensemble from a .npy, .npz, .csv (also .gz) or .parquet file, one row per query.
+    """Return votes of an ensemble from a .npy, .npz, .csv (also .gz) or .parquet file, one row per query.
 
     Parameters
     ----------
@@ -95,7 +95,8 @@ def load_votes(
 
 
 def class_names(path: str | os.PathLike[str], votes: Votes) -> tuple[str, ...]:
-    """The names of the classes of `votes`, as their file has them: above the counts, or as the predictions themselves.
+    """Return the names of the classes of `votes`, as their file has them: above the counts, or as the predictions
+    themselves.
 
     Empty where it names none.
     """
@@ -241,7 +242,7 @@ def _read_numpy(file: Path) -> tuple[str, NDArray[Any]]:
 
 
 def _table_with_names(file: Path) -> tuple[tuple[str, ...], NDArray[Any]]:
-    """(names of the columns, () where the file has none, the cells)."""
+    """Return (names of the columns, () where the file has none, the cells)."""
     import pandas as pd
 
     # Imported late: NumPy files do not need DuckDB, whose import takes as long as the accounting of the votes.
@@ -265,7 +266,9 @@ def _table_with_names(file: Path) -> tuple[tuple[str, ...], NDArray[Any]]:
 
 
 def _is_header(first: list[str], rest: pd.DataFrame) -> bool:
-    """Whether the first row of a CSV names columns: by words above numbers, new words above words, or 0, 1, 2, ..."""
+    """Return whether the first row of a CSV names columns: by words above numbers, new words above words, or 0, 1, 2,
+    ...
+    """
     import pandas as pd
 
     numbers = rest.apply(pd.to_numeric, errors="coerce")

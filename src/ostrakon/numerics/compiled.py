@@ -37,7 +37,7 @@ class Compiled(Generic[P, R]):
         return self.machine_code(*args, **kwargs)
 
     def worth(self, seconds: float) -> Callable[P, R]:
-        """The loop to call for work that would take Python this number of seconds; both give the same numbers."""
+        """Return the loop to call for work that takes Python this number of seconds; both give the same numbers."""
         self._spent += seconds  # many small calls add up
         return self.interpreted if self._spent <= _WORTH_COMPILING else self.machine_code
 
@@ -70,7 +70,7 @@ class Compiled(Generic[P, R]):
         return self._calling(lambda other: other.plain)
 
     def interpreted(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """The uncompiled loop; compiled if Python refuses what IEEE arithmetic allows."""
+        """Return the uncompiled loop; compiled if Python refuses what IEEE arithmetic allows."""
         try:
             with np.errstate(all="ignore"):
                 return self.plain(*args, **kwargs)
@@ -78,7 +78,7 @@ class Compiled(Generic[P, R]):
             return self.machine_code(*args, **kwargs)
 
     def _calling(self, which: Callable[[Compiled[..., Any]], Any]) -> Any:
-        """The function with every other loop that it calls replaced."""
+        """Return the function with every other loop that it calls replaced."""
         own: Any = self.source
         names = {
             name: which(value) if isinstance(value, Compiled) and value is not self else value
@@ -91,7 +91,7 @@ class Compiled(Generic[P, R]):
 
 
 def compiled(function: Callable[P, R]) -> Compiled[P, R]:
-    """`function`, a numerical loop, to be compiled by numba at its first use."""
+    """Return `function`, a numerical loop, to be compiled by numba at its first use."""
     return Compiled(function)
 
 
@@ -116,13 +116,13 @@ def say_once(what_next: str) -> None:
 
 @functools.cache
 def sources_fingerprint() -> str:
-    """A hash of all files with compiled functions."""
+    """Return a hash of all files with compiled functions."""
     paths = (path for home in _HOMES for path in sorted(home.rglob("*.py")))
     return fingerprint(path for path in paths if b"@compiled" in path.read_bytes())
 
 
 def fingerprint(paths: Iterable[Path]) -> str:
-    """A hash of the files' names and contents."""
+    """Return a hash of the files' names and contents."""
     digest = hashlib.sha256()
     for path in paths:
         content = path.read_bytes()

@@ -39,7 +39,7 @@ def _coefficients() -> NDArray[np.float64]:
 
 @compiled
 def _gelu(x: NDArray[np.float32], coefficients: NDArray[np.float64]) -> NDArray[np.float32]:
-    """`gelu` of a flat array. In blocks, so that the compiler computes several values at once."""
+    """Return `gelu` of a flat array. In blocks, so that the compiler computes several values at once."""
     result = np.empty_like(x)
     u, s, sums = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
     for start in range(0, x.size, _BLOCK):

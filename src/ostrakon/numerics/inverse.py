@@ -16,7 +16,7 @@ def least(
     growth: float = 2.0,
     furthest: float = _LARGEST,
 ) -> float:
-    """The least x at which `cost(x)` is at most `at_most`, from above; inf if there is none up to `furthest`.
+    """Return the least x at which `cost(x)` is at most `at_most`, from above; inf if there is none up to `furthest`.
 
     cost: falls with x > 0. start: the first x, above 0; the bracket grows by `growth` until it contains the solution.
     tolerance: how far above the least x the result may be, relative to it.
@@ -51,7 +51,7 @@ def least_of_power(
     nearest: float,
     furthest: float,
 ) -> float:
-    """`least` for a slow cost that is nearly a power of x, searched for around 1.
+    """Return `least` for a slow cost that is nearly a power of x, searched for around 1.
 
     at_most: above 0. nearest, furthest: the range of the search, below 1 and above it. 0 if the cost is within its
     limit even at `nearest`, inf if it is not at `furthest`. False position in logarithms, and a bisection if it stalls.
@@ -103,7 +103,7 @@ def least_of_power(
 
 
 def most(holds: Callable[[int], bool], *, at_least: int, below: int) -> int:
-    """The largest whole number at which `holds`, which is true up to it and false above.
+    """Return the largest whole number at which `holds`, which is true up to it and false above.
 
     at_least: returned, without a call, if no larger number holds. below: an upper bound that is not tried either.
     Guarantee: `holds` was true at the result, or the result is `at_least`.

@@ -16,7 +16,7 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 @compiled
 def log_ndtr(t: float) -> float:
-    """ln Phi(t), to about 1e-15 relative for every finite t.
+    """Return ln Phi(t), to about 1e-15 relative for every finite t.
 
     Below -12 the asymptotic series of Mills' ratio is cut at 14 terms; the first one left out, 27!!/t^28, bounds
     the error by 2e-16 there.
@@ -30,7 +30,7 @@ def log_ndtr(t: float) -> float:
 
 @compiled
 def inverse_mills(t: float) -> float:
-    """phi(t) / Phi(t), to about 1e-15 relative."""
+    """Return phi(t) / Phi(t), to about 1e-15 relative."""
     if t > -12.0:
         return math.exp(-0.5 * t * t - _HALF_LOG_2PI) / (0.5 * math.erfc(-t * _SQRT_HALF))
     return -t / _mills_series(t)
@@ -38,7 +38,7 @@ def inverse_mills(t: float) -> float:
 
 @compiled
 def _mills_series(t: float) -> float:
-    """-t Phi(t) / phi(t) for t <= -12."""
+    """Return -t Phi(t) / phi(t) for t <= -12."""
     inverse = 1.0 / (t * t)
     total, term = 1.0, 1.0
     for k in range(1, 14):
@@ -49,7 +49,7 @@ def _mills_series(t: float) -> float:
 
 @compiled
 def log1mexp(x: float) -> float:
-    """ln(1 - e^x) for x <= 0, without cancellation at either end; -inf at 0.
+    """Return ln(1 - e^x) for x <= 0, without cancellation at either end; -inf at 0.
 
     Source: Mächler 2012, "Accurately computing log(1 - exp(-|a|))".
     """
@@ -62,7 +62,7 @@ def log1mexp(x: float) -> float:
 
 @compiled
 def logaddexp(x: float, y: float) -> float:
-    """ln(e^x + e^y)."""
+    """Return ln(e^x + e^y)."""
     high, low = (x, y) if x > y else (y, x)
     if low == -math.inf:
         return high
@@ -71,7 +71,7 @@ def logaddexp(x: float, y: float) -> float:
 
 @compiled
 def log1p_sum(x: float, y: float) -> float:
-    """ln(e^x + e^y) if e^x is nearly 1 and e^y small: the excess over 1 keeps its digits."""
+    """Return ln(e^x + e^y) if e^x is nearly 1 and e^y small: the excess over 1 keeps its digits."""
     if abs(x) < 0.5 and y < 0:
         return math.log1p(math.expm1(x) + math.exp(y))
     return logaddexp(x, y)

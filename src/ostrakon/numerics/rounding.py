@@ -6,7 +6,7 @@ from fractions import Fraction
 
 
 def above(value: Fraction) -> float:
-    """The smallest float that is not below `value`; inf beyond the largest.
+    """Return the smallest float that is not below `value`; inf beyond the largest.
 
     >>> above(Fraction(1, 3)) >= Fraction(1, 3) > math.nextafter(above(Fraction(1, 3)), 0)
     True
@@ -19,18 +19,18 @@ def above(value: Fraction) -> float:
 
 
 def below(value: Fraction) -> float:
-    """The largest float that is not above `value`."""
+    """Return the largest float that is not above `value`."""
     nearest = float(value)
     return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
 
 
 def product_above(count: int, value: float) -> float:
-    """`count * value`, rounded upward; inf and NaN as in floats."""
+    """Return `count * value`, rounded upward; inf and NaN as in floats."""
     return above(count * Fraction(value)) if math.isfinite(value) else count * value
 
 
 def sum_above(values: Iterable[float]) -> float:
-    """The sum, rounded upward; inf and NaN as in floats."""
+    """Return the sum, rounded upward; inf and NaN as in floats."""
     numbers = list(values)
     if not all(math.isfinite(number) for number in numbers):
         return math.fsum(numbers)

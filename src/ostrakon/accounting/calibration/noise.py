@@ -227,7 +227,7 @@ def _noisiest(mechanism: Mechanism, epsilon: float, *, queries: int, teachers: i
 
 
 def scaled(mechanism: Mechanism, factor: float, *, digits: int | None = _DIGITS) -> Mechanism:
-    """The mechanism with its noise scaled by `factor`, rounded to `digits` digits towards more noise (None: not
+    """Return the mechanism with its noise scaled by `factor`, rounded to `digits` digits towards more noise (None: not
     rounded).
     """
     declared = mechanism.declared()

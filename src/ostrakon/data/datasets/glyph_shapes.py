@@ -58,7 +58,7 @@ _LATIN_ONLY = "cm"  # Computer Modern's files in Matplotlib use an encoding of t
 
 
 def font_files(*, system: bool = True) -> list[Path]:
-    """Font files with ordinary letters: Matplotlib's own, and with `system` those installed on this machine."""
+    """Return font files with ordinary letters: Matplotlib's own, and with `system` those installed on this machine."""
     shipped = sorted(Path(matplotlib.get_data_path(), "fonts", "ttf").glob("*.ttf"))
     installed = [Path(name) for name in font_manager.findSystemFonts()] if system else []
     files: dict[str, Path] = {}
@@ -80,7 +80,8 @@ def glyph_shapes(n_classes: int, *, system: bool = True) -> tuple[tuple[str, ...
 
 @functools.lru_cache(maxsize=1)
 def split_shapes(n_classes: int, *, system: bool = True) -> tuple[tuple[str, ...], Shapes, Shapes]:
-    """The first `n_classes` characters that at least three fonts of two sides have, and their shapes on either side.
+    """Return the first `n_classes` characters that at least three fonts of two sides have, and their shapes on either
+    side.
 
     No font, no family of fonts, no pair of fonts with common outlines (as far as names say) and no drawing is
     on both sides. Families go to the side that has fewer fonts, the largest first. Fonts whose letters cannot be
@@ -119,7 +120,9 @@ def legible(fonts: "Sequence[_Font]") -> "list[_Font]":
 
 
 def _draw_characters(n_classes: int, sides: "Sequence[Sequence[_Font]]") -> tuple[tuple[str, ...], list[Shapes]]:
-    """Characters that at least three fonts of every side have, and the drawings of each side; none is on two sides."""
+    """Return characters that at least three fonts of every side have, and the drawings of each side; none is on two
+    sides.
+    """
     characters: list[str] = []
     shapes: list[list[Drawings]] = [[] for _ in sides]
     for character in CHARACTERS:
@@ -168,7 +171,7 @@ class _Font:
         return np.asarray(image, np.uint8)
 
     def without_doubles(self) -> Self:
-        """The same font, without the characters that it draws alike."""
+        """Return the same font, without the characters that it draws alike."""
         drawings = {character: self.draw(character).tobytes() for character in CHARACTERS if self.has(character)}
         often = Counter(drawings.values())
         one = copy(self)

@@ -118,7 +118,9 @@ def mislabel(labels: Labels, *, share: float, classes: int, rng: np.random.Gener
 
 
 def draw_glyphs(labels: Labels, shapes: Shapes, rng: np.random.Generator) -> Images:
-    """One distorted image per label, float32 in [0, 1], shape (images, 28, 28); shapes as `glyph_shapes` gives them."""
+    """Return one distorted image per label, float32 in [0, 1], shape (images, 28, 28); shapes as `glyph_shapes` gives
+    them.
+    """
     sharp = np.concatenate(shapes)
     starts = np.concatenate([[0], np.cumsum([len(drawings) for drawings in shapes])])
     count = len(labels)
@@ -137,7 +139,7 @@ def draw_glyphs(labels: Labels, shapes: Shapes, rng: np.random.Generator) -> Ima
 
 
 def _blurred(sharp: Drawings, which: Labels) -> Images:
-    """Drawings by number, in [0, 1]: each once with a hard edge and, counted on from the last, with a soft one."""
+    """Return drawings by number, in [0, 1]: each with a hard edge and, counted on from the last, a soft one."""
     soft, number = np.divmod(which, len(sharp))
     out = sharp[number].astype(np.float32) / np.float32(255)
     for width, rows in ((0.7, soft == 0), (1.6, soft == 1)):
@@ -159,7 +161,7 @@ def _random_maps(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
 
 
 def _sample(source: Images, which: Labels, maps: NDArray[np.float64]) -> Images:
-    """Drawings `which` seen through affine maps, by bilinear interpolation; empty outside the drawing."""
+    """Return drawings `which` seen through affine maps, by bilinear interpolation; empty outside the drawing."""
     middle = (PIXELS - 1) / 2
     steps = np.arange(PIXELS) - middle
     grid = np.stack([np.tile(steps, PIXELS), np.repeat(steps, PIXELS), np.ones(PIXELS * PIXELS)])

@@ -70,7 +70,7 @@ def mnist(path: str | os.PathLike[str] | None = None) -> Dataset:
 
 
 def digits(*, n_public: int = 400, n_test: int = 397, random_state: int = 0) -> Dataset:
-    """scikit-learn's 1,797 digits of 8x8 pixels, float32 in [0, 1], split at random; small enough for tests."""
+    """Return scikit-learn's 1,797 digits of 8x8 pixels, float32 in [0, 1], split at random; small enough for tests."""
     from sklearn.datasets import load_digits
 
     n_public, n_test = whole("n_public", n_public, at_least=1), whole("n_test", n_test, at_least=1)
