@@ -70,6 +70,20 @@ def test_between_one_fixed_adversary_and_the_goal(
     assert floor(0.98 * found.epsilon) > 1e-5
 
 
+def test_forty_queries_of_ten_classes_reach_their_goal() -> None:
+    mechanism, sizes = GNMax(sigma2=60), {"queries": 40, "delta": 1e-5, "teachers": 250, "classes": 10}
+    found = worst_case(mechanism, **sizes, adaptive=True, effort=3).epsilon
+    assert found <= 0.425 < worst_case(mechanism, **sizes, adaptive=True).epsilon
+    p, q = (law_of(mechanism, [n, 250 - n, *[0] * 8]) for n in (110, 109))
+    assert fixed_delta(p, q, 40, found) <= 1e-5 < fixed_delta(p, q, 40, 0.965 * found)
+
+
+def test_the_smallest_delta_that_a_float_holds_has_a_price() -> None:
+    sizes = {"queries": 5, "teachers": 10, "classes": 3, "delta": 5e-324}
+    found, plain = (worst_case(GNMax(sigma2=40), **sizes, adaptive=adaptive).epsilon for adaptive in (True, False))
+    assert 0 < found <= plain < math.inf
+
+
 @pytest.mark.slow
 def test_two_thousand_queries_of_ten_classes_have_an_adaptive_price() -> None:
     mechanism = GNMax(sigma2=100)
@@ -234,7 +248,7 @@ def test_the_cover_of_three_outcomes(seed: int) -> None:
     # Whatever the margin and the largest other count: no hockey stick lies above the cover.
     sigma, teachers = 7.0, 30
     rng = np.random.default_rng(seed)
-    cover = three_outcomes(sigma, teachers, close=seed % 2 == 1)
+    cover = three_outcomes(sigma, teachers, close=seed % 2 == 1, dense=seed % 4 == 3)
     d, eta = int(rng.integers(1, teachers + 1)), rng.normal() * 2
     x = np.linspace(-12, 12, 4001)
 

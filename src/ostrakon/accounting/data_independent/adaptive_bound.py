@@ -59,6 +59,9 @@ _SHARE = 0.006
 _CLOSE = 3
 """From this effort on, covers of labels are closer."""
 
+_DENSE = 100
+"""Up to this number of queries a closer cover of labels has more margins: of more queries they take too long."""
+
 ORDERS: FloatArray = np.concatenate([np.arange(1.25, 4, 0.25), np.geomspace(4, 400, 40)])
 """Rényi orders of the bounds around which a grid is laid."""
 
@@ -115,7 +118,7 @@ def grid_for(
     delta = fraction("delta", delta)
     if not 0 < epsilon < 100:
         return None
-    deviation = epsilon / math.sqrt(2 * max(math.log(1 / delta), 0.5))
+    deviation = epsilon / math.sqrt(2 * max(-math.log(delta), 0.5))
     step = deviation * math.sqrt(_SHARE / queries)
     length = 1.15 * epsilon + 0.5 * deviation
     work = length / step * queries * outcomes
@@ -302,7 +305,8 @@ def _bisection_steps(
 
 def _gaussian_labels(law: AnswerLaw, queries: int, teachers: int | None, *, abstentions: bool, close: bool) -> Steps:
     def compose(grid: Grid, after: Profile | None) -> Profile | None:
-        cover = three_outcomes(law.form.scale, teachers, abstentions=abstentions, close=close)
+        dense = close and queries <= _DENSE
+        cover = three_outcomes(law.form.scale, teachers, abstentions=abstentions, close=close, dense=dense)
         return compose_labels(law, cover, queries=queries, grid=grid, after=after)
 
     return Steps(queries=queries, outcomes=_COVER, compose=compose)
