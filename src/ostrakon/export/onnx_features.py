@@ -263,7 +263,7 @@ def _places(encoder: Any) -> list[_Places]:
 
 
 def _ranks(graph: Graph, transformer: Any, rows: str) -> str:
-    """`QuantileTransformer` to a uniform distribution: the mean of an ascending and a descending interpolation."""
+    """Write `QuantileTransformer` to a uniform distribution: the mean of a rising and a falling interpolation."""
     references = as_doubles(transformer.references_)
     ranks = []
     for number, points in enumerate(as_doubles(transformer.quantiles_).T):
@@ -278,7 +278,7 @@ def _ranks(graph: Graph, transformer: Any, rows: str) -> str:
 
 
 def _interpolated(graph: Graph, x: str, points: np.ndarray, values: np.ndarray) -> str:
-    """`numpy.interp(x, points, values)`: flat beyond the ends, and at equal points the last one's value."""
+    """Write `numpy.interp(x, points, values)`: flat beyond the ends, and at equal points the last one's value."""
     with np.errstate(divide="ignore", invalid="ignore"):
         slopes = np.append(np.diff(values) / np.diff(points), 0.0)
     slopes[~np.isfinite(slopes)] = 0.0

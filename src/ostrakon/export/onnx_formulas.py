@@ -25,7 +25,7 @@ def linear(graph: Graph, model: Any, rows: str) -> Answer:
 
 
 def _of_scores(graph: Graph, model: Any, scores: str) -> str:
-    """Probabilities of more than two classes, as scikit-learn computes them: of each alone, or of all together."""
+    """Return probabilities of more than two classes, as scikit-learn computes them: each alone, or all together."""
     if not hasattr(model, "predict_proba"):
         return softmax(graph, scores)
     if getattr(model, "loss", None) == "modified_huber":
@@ -46,7 +46,7 @@ def _cut(graph: Graph, scores: str) -> str:
 
 
 def moments(graph: Graph, model: Any, rows: str) -> Answer:
-    """`MomentLogistic`: the softmax of a linear function of directions."""
+    """Write `MomentLogistic`: the softmax of a linear function of directions."""
     scores = of_directions(graph, model.directions_, model.coef_, rows)
     return best(graph, scores), softmax(graph, scores)
 
@@ -80,7 +80,7 @@ def _nearness(graph: Graph, known: MomentMap, rows: str) -> str:
 
 
 def gaussian_bayes(graph: Graph, model: Any, rows: str) -> Answer:
-    """`GaussianNB`."""
+    """Write `GaussianNB`."""
     said = []
     for number, (mean, variance) in enumerate(zip(as_doubles(model.theta_), as_doubles(model.var_), strict=True)):
         away = graph.add("Sub", rows, mean)
@@ -94,7 +94,7 @@ def gaussian_bayes(graph: Graph, model: Any, rows: str) -> Answer:
 
 
 def dense_network(graph: Graph, model: Any, rows: str) -> Answer:
-    """`MLPClassifier`."""
+    """Write `MLPClassifier`."""
     shapes = {"relu": "Relu", "tanh": "Tanh", "logistic": "Sigmoid", "identity": "Identity"}
     for number, (weights, shift) in enumerate(zip(model.coefs_, model.intercepts_, strict=True)):
         rows = graph.add("Add", graph.add("MatMul", rows, as_doubles(weights)), as_doubles(shift))
@@ -106,7 +106,7 @@ def dense_network(graph: Graph, model: Any, rows: str) -> Answer:
 
 
 def majority(graph: Graph, model: Any, rows: str) -> Answer:
-    """`DummyClassifier`: the same answer for every row. Errors: `InvalidInput` for a strategy that draws."""
+    """Write `DummyClassifier`: the same answer for every row. Errors: `InvalidInput` for a strategy that draws."""
     if model.strategy not in ("prior", "most_frequent"):
         raise InvalidInput(f"A DummyClassifier that leaves must have the strategy 'prior', got {model.strategy!r}.")
     prior = as_doubles(np.asarray(model.class_prior_)[None])
@@ -116,13 +116,13 @@ def majority(graph: Graph, model: Any, rows: str) -> Answer:
 
 
 def quantity(graph: Graph, model: Any, rows: str) -> Answer:
-    """`QuantityRidge`: a weight for each feature of a `SumMap`, as a share of the range."""
+    """Write `QuantityRidge`: a weight for each feature of a `SumMap`, as a share of the range."""
     share = graph.add("Squeeze", shares(graph, model, model.coef_[:, None], rows), AXIS)
     return share, share
 
 
 def label_ridge(graph: Graph, model: Any, rows: str) -> Answer:
-    """`LabelRidge`: 0 or 1 for every label, and its probability."""
+    """Write `LabelRidge`: 0 or 1 for every label, and its probability."""
     likely = shares(graph, model, model.coef_, rows)
     return reached(graph, likely, model.thresholds_), likely
 
@@ -157,7 +157,7 @@ def shares(graph: Graph, model: Any, coefficients: Any, rows: str) -> str:
 
 
 def squared_distances(graph: Graph, rows: str, points: Any) -> str:
-    """(rows, points), as `ostrakon.students.label_spreading.squared_distances` takes them."""
+    """Return (rows, points), as `ostrakon.students.label_spreading.squared_distances` takes them."""
     points = as_doubles(points)
     own = graph.add("ReduceSum", graph.add("Mul", rows, rows), AXIS, keepdims=1)
     size = graph.add("Add", own, np.square(points).sum(axis=1)[None])
@@ -207,7 +207,7 @@ def _votes(graph: Graph, scores: str, classes: int) -> str:
 
 
 def machine(graph: Graph, model: Any, rows: str) -> Answer:
-    """`SVC`: the class that wins most pairs. Errors: `InvalidInput` for a kernel of one's own."""
+    """Write `SVC`: the class that wins most pairs. Errors: `InvalidInput` for a kernel of one's own."""
     classes = len(model.classes_)
     scores = _vectors(graph, model, rows)
     votes = _votes(graph, scores, classes)

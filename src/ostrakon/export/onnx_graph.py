@@ -54,11 +54,11 @@ class Graph:
         return fresh[0]
 
     def cast(self, value: str, kind: str) -> str:
-        """`value` as double, float, int64 or string."""
+        """Return `value` as double, float, int64 or string."""
         return self.add("Cast", value, to=_TYPES[kind])
 
     def rounded(self, value: str) -> str:
-        """`value` rounded to single precision, as a double: what a representation gives, and learners read."""
+        """Return `value` rounded to single precision, as a double: what a representation gives, and learners read."""
         return self.cast(self.cast(value, "float"), "double")
 
     def column(self, value: str, number: int) -> str:

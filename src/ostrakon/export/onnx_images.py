@@ -123,7 +123,9 @@ def _normalized(graph: Graph, blocks: str) -> str:
 
 
 def patch_features(graph: Graph, features: Any, images: str, *, channels: int, size: tuple[int, int]) -> str:
-    """The features of `PatchFeatures`, doubles (rows, features), from images, float (rows, channels, height, width)."""
+    """Return the features of `PatchFeatures`, doubles (rows, features), from images, float (rows, channels, height,
+    width).
+    """
     add = graph.add
     picture = _resized(graph, _coloured(graph, images, channels, features.brightest_), size)
     scaled = add("Gather", picture, places(), axis=1)

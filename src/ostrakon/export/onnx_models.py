@@ -104,7 +104,9 @@ def _inner(graph: Graph, model: Any, rows: Any) -> Answer:
 
 
 def _voting(graph: Graph, model: Any, rows: Any) -> Answer:
-    """`VotingClassifier`: the mean of its members' probabilities. Errors: `InvalidInput` unless they vote softly."""
+    """Write `VotingClassifier`: the mean of its members' probabilities. Errors: `InvalidInput` unless they vote
+    softly.
+    """
     if model.voting != "soft":
         raise InvalidInput(f"A released VotingClassifier must have voting='soft', got {model.voting!r}.")
     weights = np.ones(len(model.estimators_)) if model.weights is None else as_doubles(model._weights_not_none)
@@ -125,7 +127,7 @@ def _moment_vote(graph: Graph, model: Any, rows: Any) -> Answer:
 
 
 def _other(graph: Graph, model: Any, rows: Any) -> str:
-    """Probabilities of all classes by the other student of a mean."""
+    """Return probabilities of all classes by the other student of a mean."""
     selector = np.zeros((len(model.other_.classes_), len(model.classes_)))
     selector[np.arange(len(selector)), np.asarray(model.other_.classes_, np.int64)] = 1
     return graph.add("MatMul", classified(graph, model.other_, rows)[1], selector)

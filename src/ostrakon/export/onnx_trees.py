@@ -70,7 +70,8 @@ def _leaves(graph: Graph, trees: list[dict[str, NDArray[Any]]], rows: str) -> st
 
 
 def _summed(graph: Graph, trees: list[Any], values: NDArray[np.float64], rows: str, start: str, per_step: int) -> str:
-    """`start` plus every tree's value, one tree after the other. values: (all nodes, outputs). each: trees a step.
+    """Return `start` plus every tree's value, one tree after the other. values: (all nodes, outputs). each: trees a
+    step.
 
     Where a step has several trees, they give an output each.
     """
@@ -104,7 +105,7 @@ def forest(graph: Graph, model: Any, rows: str) -> Answer:
 
 
 def gradient_boosting(graph: Graph, model: Any, rows: str) -> Answer:
-    """`GradientBoostingClassifier`: a start and the trees of every stage, one for each class."""
+    """Write `GradientBoostingClassifier`: a start and the trees of every stage, one for each class."""
     rows = graph.rounded(rows)
     trees = [tree.tree_ for stage in model.estimators_ for tree in stage]
     values = np.concatenate([model.learning_rate * as_doubles(tree.value)[:, 0] for tree in trees])
@@ -121,7 +122,7 @@ def gradient_boosting(graph: Graph, model: Any, rows: str) -> Answer:
 
 
 def histogram_boosting(graph: Graph, model: Any, rows: str) -> Answer:
-    """`HistGradientBoostingClassifier` of numbers. Errors: `InvalidInput` for categorical features."""
+    """Write `HistGradientBoostingClassifier` of numbers. Errors: `InvalidInput` for categorical features."""
     if model.is_categorical_ is not None and np.any(model.is_categorical_):
         raise InvalidInput("A released HistGradientBoostingClassifier must have no categorical_features.")
     trees, values = [], []

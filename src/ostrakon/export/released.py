@@ -41,7 +41,7 @@ class ReleasedStudent(ClassifierMixin, BaseEstimator):
         return np.asarray(self.labels)[np.asarray(self.student.predict(self._features(X)))]
 
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities, (rows, len(classes_))."""
+        """Return the probabilities, (rows, len(classes_))."""
         return self.student.predict_proba(self._features(X))
 
     def predict_sets(self, X: Any, coverage: float = 0.9) -> list[list[Any]]:

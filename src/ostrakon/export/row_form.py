@@ -40,7 +40,7 @@ class RowForm:
 
     @classmethod
     def of(cls, X_public: Any, *, kinds: Mapping[str, str] | None = None, names: Sequence[str] | None = None) -> Self:
-        """The form of public rows.
+        """Return the form of public rows.
 
         kinds: what the raw columns of a typed frame are, where its types do not tell (dates that became days, text).
         names: of the columns of an array, where it had any.
@@ -102,7 +102,7 @@ class RowForm:
         return pd.DataFrame(cells, index=index)
 
     def encoded(self, encoder: Encoder) -> Self:
-        """The form of rows that have been through a representation's encoder, which stays behind."""
+        """Return the form of rows that have been through a representation's encoder, which stays behind."""
         if isinstance(encoder, FrozenEncoder):
             return replace(
                 self, columns=(encoder.described(FEATURES),), shape=None, frame=True, example={FEATURES: None}

@@ -193,7 +193,7 @@ def load_student(folder: str | os.PathLike[str]) -> Any:
 
 
 def _parts(student: Any) -> tuple[RowForm, Any, Any, NDArray[Any]]:
-    """(what a row is, representation or None, model, labels of the model's classes)."""
+    """Return (what a row is, representation or None, model, labels of the model's classes)."""
     if isinstance(student, ReleasedQuantity):
         return student.form, student.representation, student.student, np.zeros(0)
     classes = getattr(student, "classes_", None)
@@ -237,7 +237,8 @@ def _described(form: RowForm, *, fills_gaps: bool) -> dict[str, Any]:
 def _as_graph(
     form: RowForm, representation: Any, model: Any, classes: NDArray[Any], quantity: Quantity | None
 ) -> bytes:
-    """`student.onnx`: from rows as the loader reads them to "place" among the classes, "label" and "probabilities".
+    """Return `student.onnx`: from rows as the loader reads them to "place" among the classes, "label" and
+    "probabilities".
 
     Of a quantity, to its "value"; of several labels, to 0 or 1 for each as their "place".
     """
@@ -288,7 +289,7 @@ def _numbers(column: Mapping[str, Any]) -> list[str]:
 
 
 def _lines(form: RowForm, *, said: str) -> list[str]:
-    """Lines of Python that load the student and predict rows of the right form and scale."""
+    """Return lines of Python that load the student and predict rows of the right form and scale."""
     if form.columns is not None:
         zeros = {
             column["name"]: f"np.zeros({column['width']})" for column in form.columns if column["kind"] == "embedding"
@@ -304,7 +305,8 @@ def _lines(form: RowForm, *, said: str) -> list[str]:
 
 
 def _picture_lines(form: RowForm, recipe: Any) -> list[str] | None:
-    """Lines of Python from files of pictures of 8 bits to their labels, read as runs read folders; None if no images.
+    """Return lines of Python from files of pictures of 8 bits to their labels, read as runs read folders; None if no
+    images.
 
     recipe: of the encoder before the student, if there is one.
     """
@@ -348,7 +350,7 @@ def _encoding(form: RowForm, encoder: Encoder) -> dict[str, Any] | None:
 
 
 def _raw_rows(form: RowForm, *, numbers: bool) -> tuple[str, str]:
-    """Lines of Python: an import, and made-up raw rows. numbers: every column of a frame is one."""
+    """Return lines of Python: an import, and made-up raw rows. numbers: every column of a frame is one."""
     if form.columns is None:
         least, most = form.example
         shape = ", ".join(map(str, (2, *(form.shape or ()))))

@@ -114,7 +114,7 @@ class EvenedComponents(PCA):
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
-        """`fit` and `transform`."""
+        """Return `fit` and `transform`."""
         return self.fit(X).transform(X)
 
 

@@ -187,7 +187,9 @@ def _key_from(beside: Path | None, stored: str | None) -> bytes:
 
 
 def _is_retryable(error: exc.SQLAlchemyError) -> bool:
-    """Whether the transaction may be tried again; even after a commit, every call finds what it has written before."""
+    """Return whether the transaction may be tried again; even after a commit, every call finds what it has written
+    before.
+    """
     if not isinstance(error, exc.DBAPIError):
         return False
     return error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _RETRYABLE

@@ -68,7 +68,7 @@ def cnn(shape: tuple[int, ...], classes: int) -> Any:
 
 
 def quarters(height: int, width: int) -> Any:
-    """The means of an image's four quarters, as `AdaptiveAvgPool2d(2)`, whose gradients do not repeat on a GPU."""
+    """Return the means of an image's quarters, as `AdaptiveAvgPool2d(2)`, whose gradients do not repeat on a GPU."""
     return nn.AvgPool2d((-(-height // 2), -(-width // 2)), stride=(height // 2, width // 2))
 
 

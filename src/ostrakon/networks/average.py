@@ -39,7 +39,7 @@ class MeanOfLogits(nn.Module):
         self.eval()
 
     def forward(self, x: Any) -> Any:
-        """Probabilities, (rows, classes)."""
+        """Return the probabilities, (rows, classes)."""
         logits = torch.stack([network(x).clamp_min(1e-30).log() for network in self.networks])
         return torch.softmax(logits.mean(dim=0), dim=1)
 

@@ -46,7 +46,7 @@ def pick_device(device: str | None = None) -> Any:
 
 @contextmanager
 def repeatable(device: Any, *, strict: bool = True) -> Generator[None]:
-    """A context in which an accelerator gives equal bits for equal inputs; a CPU does so anyway.
+    """Yield a context in which an accelerator gives equal bits for equal inputs; a CPU does so anyway.
 
     Errors: `InvalidInput` for a layer of which PyTorch has no such version there; without `strict` it is used as it is.
     """
@@ -84,7 +84,7 @@ def generator(seed: int | np.random.SeedSequence, device: Any = "cpu") -> Any:
 
 @contextmanager
 def seeded(seed: int | np.random.SeedSequence) -> Generator[None]:
-    """A context in which new layers and dropout follow `seed`; afterwards the global generator is as before."""
+    """Yield a context in which new layers and dropout follow `seed`; afterwards the global generator is as before."""
     if isinstance(seed, np.random.SeedSequence):
         seed = int(seed.generate_state(1, np.uint64)[0] >> np.uint64(1))
     # All threads share the global generator, so only one of them may use it at a time.

@@ -37,7 +37,9 @@ LAYERS: dict[str, tuple[str, ...]] = {
 
 
 def describe(network: Any) -> list[dict[str, Any]] | None:
-    """The layers of a plain `torch.nn.Sequential` as JSON; None for other modules and for layers outside `LAYERS`."""
+    """Return the layers of a plain `torch.nn.Sequential` as JSON; None for other modules and for layers outside
+    `LAYERS`.
+    """
     if not isinstance(network, nn.Sequential):
         return None
     described = []
@@ -57,7 +59,7 @@ def describe(network: Any) -> list[dict[str, Any]] | None:
 
 
 def packed(network: Any) -> tuple[bytes, list[dict[str, Any]]] | None:
-    """(the weights as safetensors, the layers as JSON) of a plain sequence of layers; None for any other module."""
+    """Return (the weights as safetensors, the layers as JSON) of a plain sequence of layers; None for others."""
     layers = describe(network)
     if layers is None:
         return None

@@ -64,6 +64,6 @@ def moments(inputs: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def standardized(inputs: FloatArray, mean: FloatArray, deviation: FloatArray) -> FloatArray:
-    """`inputs` with every column or channel shifted by `mean` and divided by `deviation`."""
+    """Return `inputs` with every column or channel shifted by `mean` and divided by `deviation`."""
     shape = (1, -1) if inputs.ndim == 2 else (1, -1, 1, 1)
     return (inputs - mean.reshape(shape)) / deviation.reshape(shape)

@@ -55,7 +55,9 @@ class StoredNetwork(BaseEstimator):
         return self._built
 
     def _scale(self) -> Any:
-        """The standardization as a layer: a batch norm without weights in evaluation mode, which every reader has."""
+        """Return the standardization as a layer: a batch norm without weights in evaluation mode, which every reader
+        has.
+        """
         kind = nn.BatchNorm1d if len(self.shape_) == 1 else nn.BatchNorm2d
         # Nothing beside a variance, but not 0, which PyTorch 2.11 refuses.
         scale = kind(self.shape_[0], affine=False, eps=1e-30)
@@ -96,7 +98,7 @@ class TorchNetwork(ClassifierMixin, StoredNetwork):
     verbose: int = 0
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Class probabilities, (rows, classes), columns as in `classes_`."""
+        """Return class probabilities, (rows, classes), columns as in `classes_`."""
         return torch.softmax(self._logits(X), dim=1).numpy()
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -145,7 +147,7 @@ class TorchNetwork(ClassifierMixin, StoredNetwork):
         )
 
     def _changed(self, x: Tensor, draw: torch.Generator, how: str) -> Tensor:
-        """`x` changed by the augmentation named `how`."""
+        """Return `x` changed by the augmentation named `how`."""
         if how == "none":
             return x
         return getattr(augment, how)(x, beside(draw, x), flip=self.mirror)

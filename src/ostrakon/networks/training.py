@@ -118,7 +118,7 @@ def balanced(targets: Tensor, size: int, draw: torch.Generator) -> Iterator[Tens
 
 @contextmanager
 def progress(label: str, total: int, verbose: int) -> Generator[Callable[[], None]]:
-    """A progress bar on the terminal's error stream when `verbose`, nothing otherwise."""
+    """Yield a progress bar on the terminal's error stream when `verbose`, nothing otherwise."""
     if not verbose:
         yield lambda: None
         return

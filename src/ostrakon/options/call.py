@@ -10,7 +10,7 @@ from ostrakon.validation import InvalidInput
 
 
 def parse_call(text: str) -> tuple[str, dict[str, Any]]:
-    """("logistic", {"C": 0.1}) of `logistic(C=0.1)`; values are Python literals.
+    """Return ("logistic", {"C": 0.1}) of `logistic(C=0.1)`; values are Python literals.
 
     >>> parse_call("sklearn.svm.SVC(C=2.0, kernel='rbf')")
     ('sklearn.svm.SVC', {'C': 2.0, 'kernel': 'rbf'})
@@ -35,7 +35,7 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def with_own_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
-    """`values` with the parameters of a mechanism that is written as a call.
+    """Return `values` with the parameters of a mechanism that is written as a call.
 
     >>> with_own_parameters({"mechanism": "gnmax(sigma2=40)", "epsilon": 1.0})
     {'mechanism': 'gnmax', 'epsilon': 1.0, 'sigma2': 40}

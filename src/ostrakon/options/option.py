@@ -91,7 +91,7 @@ class Settings:
 
 
 def plain(value: Any) -> Any:
-    """`value` as a TOML file stores it: a number of NumPy as Python's own, an estimator as its repr."""
+    """Return `value` as a TOML file stores it: a number of NumPy as Python's own, an estimator as its repr."""
     value = value.item() if isinstance(value, np.generic) else value
     return value if isinstance(value, PLAIN) else repr(value)
 
@@ -103,7 +103,7 @@ def plain_types(kind: type) -> dict[str, type]:
 
 
 def of_plain_type(name: str, value: Any, kind: type, source: Any) -> Any:
-    """`value`, refused unless a TOML file (`source`) may contain it for the type `kind`."""
+    """Return `value`, refused unless a TOML file (`source`) may contain it for the type `kind`."""
     allowed: Any = {bool: bool, str: str}.get(kind, (int, float))
     if not isinstance(value, allowed) or (kind is not bool and isinstance(value, bool)):
         expected = {bool: "true or false", str: "text"}.get(kind, "a number")

@@ -30,7 +30,9 @@ EPSILONS = (
 
 
 def mechanisms(teachers: int) -> dict[str, Mechanism]:
-    """The three of Figures 6 and 7 at equal epsilon a query: T = 0.6 of the teachers, sigma1 = 25, sigma2 = 1/0.3."""
+    """Return the three of Figures 6 and 7 at equal epsilon a query: T = 0.6 of the teachers, sigma1 = 25, sigma2 =
+    1/0.3.
+    """
     return {
         "Laplace": LNMax(gamma=EPSILON / 2),
         "exponential": ExponentialMechanism(epsilon_per_query=EPSILON),
@@ -72,7 +74,7 @@ class Run:
         return data_dependent_costs(self._priced, self.mechanism, DEFAULT_ORDERS)
 
     def epsilons(self, queries: int) -> tuple[float, float, float]:
-        """(published, exact data-dependent, worst-case epsilon) of the first `queries` queries.
+        """Return (published, exact data-dependent, worst-case epsilon) of the first `queries` queries.
 
         Published: eq. 13 to 16 summed (for Laplace: the 2017 bound), Mironov's conversion. Exact: CKS.
         """

@@ -91,7 +91,9 @@ class PrintedGNSS(_Theorem23):
             )
 
     def rdp(self) -> float:
-        """`a e^(2 beta) / sigma^2 + (beta a - ln(1 - 2 a beta) / 2) / (a - 1)`: what the paper prints, not a bound."""
+        """Return `a e^(2 beta) / sigma^2 + (beta a - ln(1 - 2 a beta) / 2) / (a - 1)`: what the paper prints, not a
+        bound.
+        """
         a, b = self.order, self.beta
         return a * math.exp(2 * b) / self.sigma**2 + (b * a - 0.5 * math.log1p(-2 * a * b)) / (a - 1)
 
@@ -126,7 +128,7 @@ class GNSS(_Theorem23):
             )
 
     def rdp(self) -> float:
-        """`a / (2 sigma^2 v) - beta - ln(v) / (2 (a-1))`, v = a - (a-1) e^(2 beta); rounded upward."""
+        """Return `a / (2 sigma^2 v) - beta - ln(v) / (2 (a-1))`, v = a - (a-1) e^(2 beta); rounded upward."""
         a = self.order
         # v is a difference of numbers of size a: it is taken as small as rounding may have left it.
         v = 1 - (a - 1) * math.expm1(2 * self.beta) - 4e-16 * a
@@ -136,7 +138,8 @@ class GNSS(_Theorem23):
     def release(
         self, *, data_dependent_rdp: float, smooth_sensitivity: float, delta: float, rng: np.random.Generator
     ) -> Sanitized:
-        """A noisy epsilon of the run, this release's own cost included. Publishable as an estimate, not a guarantee.
+        """Return a noisy epsilon of the run, this release's own cost included. Publishable as an estimate, not a
+        guarantee.
 
         data_dependent_rdp: the run's data-dependent cost at `order`, of the queries in fact answered.
         smooth_sensitivity: a `beta`-smooth bound on its local sensitivity
@@ -165,7 +168,7 @@ def optimal_gnss(totals: ArrayLike, *, order: float, deviations: float = 2.0) ->
     sensitivities = np.asarray(totals, dtype=np.float64)
 
     def best_at(share: float) -> tuple[float, float]:
-        """(objective, sigma) at beta = share * limit: its sigma is where the derivative vanishes."""
+        """Return (objective, sigma) at beta = share * limit: its sigma is where the derivative vanishes."""
         beta = share * limit
         v = 1 - (order - 1) * math.expm1(2 * beta)
         slope = deviations * float(theorem_24(sensitivities, smoothness=beta))

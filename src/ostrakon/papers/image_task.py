@@ -79,7 +79,7 @@ class ImageTask:
         return self.representation[1].transform(self.task.X)
 
     def teach(self, teachers: int, *, progress: bool | Report | None = None) -> tuple[IntArray, str]:
-        """(classes that `teachers` teachers of equal shares name, (queries, teachers); who they are, in words).
+        """Return (classes that `teachers` teachers of equal shares name, (queries, teachers); who they are, in words).
 
         MNIST: small networks on pixels, which need PyTorch. CIFAR-10: kernel ridge on the representation's features.
         """

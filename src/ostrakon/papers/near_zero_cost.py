@@ -28,7 +28,7 @@ PRINTED: dict[str, tuple[float, str]] = {
 
 
 def expected_accuracy(votes: Votes, labels: IntArray, mechanism: Mechanism | None) -> tuple[float, float]:
-    """(mean, standard deviation) of the share of queries answered with their true label; None: the plurality."""
+    """Return (mean, standard deviation) of the share of queries answered with their true label; None: the plurality."""
     if mechanism is None:
         return float((votes.plurality == labels).mean()), 0.0
     right = np.exp(mechanism.log_probabilities(votes)[np.arange(votes.queries), labels])

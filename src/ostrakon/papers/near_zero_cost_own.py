@@ -97,7 +97,7 @@ def table_1(ensembles: Mapping[int, TeacherVotes], *, task: ImageTask | None, sa
 
 
 def _epsilons(votes: Votes, mechanism: Mechanism | None) -> tuple[float | None, float | None, float | None]:
-    """(as the papers claim, exact data-dependent, worst case); infinite without noise."""
+    """Return (as the papers claim, exact data-dependent, worst case); infinite without noise."""
     if mechanism is None:
         return None, None, None
     true = worst_case_of(votes, mechanism, delta=DELTA, adaptive=True).epsilon

@@ -18,7 +18,8 @@ FOLDER = "teacher_votes"
 
 
 def tables(paper: str, data: Path, *, out: Path | None, say: Say, progress: bool | Report | None = None) -> list[Table]:
-    """A paper's tables from teachers of our own: of votes that are kept in `data` or `out`, else of trained teachers.
+    """Return a paper's tables from teachers of our own: of votes that are kept in `data` or `out`, else of trained
+    teachers.
 
     Without `out` nothing is trained, no student either. An image set that is neither in `data` nor has votes is left
     out, and `say` receives a sentence.

@@ -142,7 +142,7 @@ def _expected_sensitivity(run: Run, order: float, beta: float) -> float:
 
 
 def _best(run: Run, orders: np.ndarray) -> tuple[float, ...]:
-    """(order, beta, sigma, SS, mean, sd) where the mean plus two deviations is smallest among `orders`."""
+    """Return (order, beta, sigma, SS, mean, sd) where the mean plus two deviations is smallest among `orders`."""
     chance, candidates = _answered(run), []
     for order in orders.tolist():
         by_distance = chance @ label_sensitivities(run.votes, sigma2=run.mechanism.sigma2, order=order)

@@ -66,12 +66,12 @@ def _load(data: Path | None, name: str) -> np.ndarray:
 
 
 def mnist(data: Path | None) -> PublicVotes:
-    """Votes of 250 MNIST teachers on 9,000 queries, 10 classes."""
+    """Return votes of 250 MNIST teachers on 9,000 queries, 10 classes."""
     return PublicVotes(_load(data, _MNIST))
 
 
 def adult(data: Path | None) -> PublicVotes:
-    """Votes of 250 UCI Adult teachers on 16,281 queries, 2 classes."""
+    """Return votes of 250 UCI Adult teachers on 16,281 queries, 2 classes."""
     return PublicVotes(_load(data, "adult_250_teachers.npy"))
 
 
@@ -81,7 +81,7 @@ def mnist_student_indices(data: Path | None) -> IntArray:
 
 
 def mnist_labels(data: Path | None) -> IntArray:
-    """The true labels of the 9,000 MNIST queries: the first of the test set (mnist/t10k-labels-idx1-ubyte.gz)."""
+    """Return the true labels of the 9,000 MNIST queries, the first of mnist/t10k-labels-idx1-ubyte.gz."""
     path = folder(data) / "mnist" / "t10k-labels-idx1-ubyte.gz"
     try:
         with gzip.open(path) as file:

@@ -41,7 +41,7 @@ def file_of(folder: Path, name: str, teachers: int) -> Path:
 
 
 def read(file: Path, teachers: int) -> TeacherVotes:
-    """The votes that `keep` wrote. Errors: `InvalidInput` where the file is not whole or holds something else."""
+    """Return the votes that `keep` wrote; `InvalidInput` if the file is not whole or holds something else."""
     try:
         with np.load(file, allow_pickle=False) as content:
             counts, labels, about = content["counts"], content["labels"], str(content["about"])

@@ -139,7 +139,8 @@ def _labels(outcome: FinishedRun) -> str:
 
 
 def budget_shares(outcome: FinishedRun) -> list[tuple[str, float, Colour]]:
-    """(what, share of the worst-case budget, colour): checks, answers, and answers that were paid for and not given.
+    """Return (what, share of the worst-case budget, colour): checks, answers, and answers that were paid for and not
+    given.
 
     Shares of the squared Gaussian-DP parameter, which adds up over queries; all of it for answers where the mechanism
     has no such parameter.

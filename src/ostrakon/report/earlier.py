@@ -99,7 +99,8 @@ def _require_recipe(recipe: Mapping[str, Any]) -> None:
 
 
 def answers_of_file(path: Path, content: Mapping[str, Any]) -> tuple[list[str], IntArray, IntArray]:
-    """What was asked, the teachers' answers to all queries, and what the student learned from, from `labels.csv`.
+    """Return what was asked, the teachers' answers to all queries, and what the student learned from, from
+    `labels.csv`.
 
     content: of the statement. Errors: `InvalidInput` for a label that it does not name.
     """
@@ -125,7 +126,7 @@ def bins_of_errors(quantity: Quantity, *, units: int, noise: float) -> list[str]
 
 
 def table_of_file(path: Path) -> tuple[list[str], NDArray[np.float64]]:
-    """(the first column as text, the numbers of all others) of a table of noisy numbers in a release."""
+    """Return (the first column as text, the numbers of all others) of a table of noisy numbers in a release."""
     with path.open(encoding="utf-8", newline="") as file:
         _, *rows = csv.reader(file)
     return [row[0] for row in rows], np.array([row[1:] for row in rows], np.float64)

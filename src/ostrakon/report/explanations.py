@@ -46,7 +46,7 @@ class _Answers:
         return cls(student=released.student, representation=released.representation, quantity=quantity)
 
     def predict(self, X: Any) -> FloatArray:
-        """Probabilities, (rows, classes), or the quantity, (rows, 1)."""
+        """Return the probabilities, (rows, classes), or the quantity, (rows, 1)."""
         seen = X if self.representation is None else np.asarray(self.representation.transform(X), np.float64)
         if self.quantity is not None:
             return np.asarray(self.quantity.values(self.student.predict(seen)))[:, None]

@@ -279,7 +279,9 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], m
 
 
 def _none_known(content: dict[str, Any], nothing: str) -> str:
-    """Why nothing is known from released numbers. nothing: what is said where these are enough, but for their noise."""
+    """Return why nothing is known from released numbers. nothing: what is said where these are enough, but for their
+    noise.
+    """
     if "quantity" in content or "several_labels" in content:
         target = "a quantity" if "quantity" in content else "several labels"
         return f"For a model of {target} this is not estimated from the noisy numbers in the release."

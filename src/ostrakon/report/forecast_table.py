@@ -97,7 +97,7 @@ def _scored(measure: str, score: float) -> str:
 
 
 def _at_epsilons(what: str, reasons: Iterable[tuple[float, str, str | None]]) -> list[str]:
-    """(epsilon, mechanism, why) in sentences, one for all epsilons at which a mechanism has the same reason."""
+    """Return (epsilon, mechanism, why) in sentences, one for all epsilons at which a mechanism has the same reason."""
     together: dict[tuple[str, str], list[str]] = {}
     for epsilon, mechanism, why in reasons:
         if why:

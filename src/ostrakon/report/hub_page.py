@@ -64,7 +64,7 @@ def _task(manifest: dict[str, Any]) -> str | None:
 
 
 def _yaml(facts: dict[str, Any], indent: str = "") -> list[str]:
-    """Lines of YAML: plain names, and every value as JSON, which is YAML too.
+    """Return lines of YAML: plain names, and every value as JSON, which is YAML too.
 
     >>> _yaml({"a": None, "b": {"c": 1e-05, "d": ["x"]}})
     ['a: null', 'b:', '  c: 1.0e-05', '  d: ["x"]']

@@ -6,7 +6,7 @@ _MARKS = re.compile(r"([\\`*\[\]<>|~$]|(?<!\w)_|_(?!\w)|&(?=#?\w+;))")
 
 
 def escaped(text: str) -> str:
-    """`text` in one line, without effect: no mark-up, no HTML, no cell of a table begins in it.
+    """Return `text` in one line, without effect: no mark-up, no HTML, no cell of a table begins in it.
 
     >>> escaped("<b>Ward 3</b> | *open*\\nnow")
     '\\\\<b\\\\>Ward 3\\\\</b\\\\> \\\\| \\\\*open\\\\* now'

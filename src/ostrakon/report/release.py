@@ -119,7 +119,7 @@ def _write_whole(
 
 
 def _write_tables(aside: Path, run: FinishedRun) -> None:
-    """The statement and everything that was drawn."""
+    """Write the statement and everything that was drawn."""
     write_statement(aside, run.statement)
     if run.quantity is None and (not run.several or run.plan.labels is not None):
         write_atomically(aside / LABELS, labels_csv(run), mode=_PUBLIC)
@@ -145,7 +145,7 @@ def _write_pages(
     publish_accuracy: bool,
     ledger: bool,
 ) -> None:
-    """The student, the registry entry, the model card and the report."""
+    """Write the student, the registry entry, the model card and the report."""
     manifest = export_student(run.student, aside, rows=run.rows)
     # Noise can bring the estimate of a share above 1.
     tried = ", ".join(f"{name} {min(share, 1.0):.1%}" for name, share in run.agreement.items())
@@ -242,7 +242,8 @@ def values_csv(outcome: FinishedRun, quantity: Quantity) -> str:
 
 
 def counts_csv(outcome: FinishedRun, counts: FloatArray) -> str:
-    """The noisy histograms, where the mechanism releases them: a line per public row asked about, a column per class.
+    """Return the noisy histograms, where the mechanism releases them: a line per public row asked about, a column per
+    class.
 
     row: its place in the public data, from 0. cell: where the run asked about cells of columns instead. Numbers are
     exact: steps of 1/1024 vote.

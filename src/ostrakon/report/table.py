@@ -150,7 +150,9 @@ def _measured(run: FinishedRun) -> Iterator[tuple[str, str]]:
 
 
 def _no_better(run: FinishedRun, measures: Measures) -> str | None:
-    """What says that a student learned nothing, by what it is for (`Options.objective`); None for any other student."""
+    """Return what says that a student learned nothing, by what it is for (`Options.objective`); None for any other
+    student.
+    """
     if measures.rank_error is not None and measures.rank_error_of_median is not None:
         always = "the student's mean rank error is not below that of always predicting the median class"
         return always if measures.rank_error >= measures.rank_error_of_median else None

@@ -183,7 +183,7 @@ class NoiseLog(Log):
 def sample_capped(
     votes: VotesOrSums, mechanism: Drawable, rng: np.random.Generator, *, max_answers: int | None = None
 ) -> IntArray:
-    """`mechanism.sample`, then "no answer" (-1) for every query after the first `max_answers` answered ones.
+    """Return `mechanism.sample`, then "no answer" (-1) for every query after the first `max_answers` answered ones.
 
     Labels beyond the cap are never used.
     """

@@ -441,7 +441,7 @@ def _read_run(home: RunFolder) -> tuple[dict[str, Any], dict[str, Any] | None]:
 
 
 def _agreed(plan: Plan, block: int, owners: str | os.PathLike[str] | None) -> tuple[tuple[RemoteOwner, ...], Terms]:
-    """The other owners, and what a block is over all votes; unless given, the threshold grows with the teachers."""
+    """Return the other owners, and a block over all votes; unless given, the threshold grows with the teachers."""
     remote, noise = ((), {}) if owners is None else read_owners(owners)
     for owner in remote:
         owner.greet()

@@ -70,7 +70,7 @@ def sentences_of(relation: Relation, *, by: str | None = None) -> tuple[str, ...
 
 
 def with_trusted(trust_model: str, *, engines: tuple[str, ...], store: str, stored_table: bool) -> str:
-    """`trust_model`, and who is trusted besides.
+    """Return `trust_model`, and who is trusted besides.
 
     engines: whose workers received private rows. store: how the run's private files are in object storage, in words;
     empty where they are not. stored_table: whether the private table is there.

@@ -133,7 +133,7 @@ def with_earlier_fits(statement: Statement, earlier: Sequence[Statement]) -> Sta
 
 
 def _level_added(own: LevelClaim, earlier: Sequence[Statement]) -> LevelClaim:
-    """The claim of a level with the cost of all earlier fits; one without this level costs its whole guarantee."""
+    """Return a level's claim with the cost of all earlier fits; one without this level costs its whole guarantee."""
     epsilons, deltas, secret = [own.epsilon], [own.delta], [own.if_secret]
     for one in earlier:
         assert one.guarantee is not None

@@ -47,7 +47,7 @@ def changed_in_words(relation: Relation, unit: Unit) -> str:
 
 
 def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
-    """The questions that NIST SP 800-226 asks of a claim of differential privacy, answered from the statement."""
+    """Answer the questions of NIST SP 800-226 about a claim of differential privacy, from the statement."""
     guarantee = content["guarantee"]
     if guarantee is None:
         parameters = f"None is claimed. {content['not_private']}"

@@ -133,7 +133,7 @@ class Round:
         whole("answered", self.answered, at_least=0, at_most=self.queries)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; arrays (public scores) as their shape."""
+        """Return plain values for JSON; arrays (public scores) as their shape."""
         # The statement's adjacency says which neighbours.
         known = self.mechanism.parameters().items()
         parameters = {name: _plain(value) for name, value in known if name != "neighbours"}

@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 def versions() -> dict[str, str]:
-    """Versions of the software behind the release."""
+    """Return versions of the software behind the release."""
     numbers = {"python": platform.python_version()}
     for name in ("ostrakon", "numpy", "scipy", "scikit-learn"):
         try:

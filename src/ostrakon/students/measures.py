@@ -80,7 +80,7 @@ class Measures:
         return f"the student's probabilities {off}: use its classes, but not its probabilities"
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; `recall` by class."""
+        """Return plain values for JSON; `recall` by class."""
         return {**asdict(self), "recall": dict(self.recall)}
 
     def in_words(self) -> dict[str, str]:
@@ -129,7 +129,7 @@ class QuantityMeasures:
     mean_absolute_deviation: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return asdict(self)
 
     def in_words(self) -> dict[str, str]:
@@ -194,7 +194,7 @@ class LabelMeasures:
     by_label: tuple[tuple[str, float, float | None], ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; `by_label` by name."""
+        """Return plain values for JSON; `by_label` by name."""
         return {**asdict(self), "by_label": {name: {"f1": f1, "auc": auc} for name, f1, auc in self.by_label}}
 
     def in_words(self) -> dict[str, str]:

@@ -127,7 +127,7 @@ class MomentLogistic(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Probabilities of all classes, (rows, classes)."""
+        """Return probabilities of all classes, (rows, classes)."""
         check_is_fitted(self, "coef_")
         return softmax(self.directions_.unrounded(X) @ self.coef_, axis=1)
 
@@ -170,7 +170,7 @@ class MomentVote(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Probabilities of all classes, (rows, classes)."""
+        """Return probabilities of all classes, (rows, classes)."""
         check_is_fitted(self, "linear_")
         proba = self.linear_.predict_proba(X)
         if self.other_ is None:

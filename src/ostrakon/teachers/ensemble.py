@@ -79,7 +79,7 @@ class Teachers:
         return self.kept[piece].models()[index - indices.start]
 
     def in_memory(self) -> Self:
-        """The same teachers, read into memory; they predict in this process, and store no predictions."""
+        """Return the same teachers, read into memory; they predict in this process, and store no predictions."""
         models = self.models
         if models is None:
             assert self.kept is not None
@@ -216,7 +216,7 @@ def train_on_shards(
     progress: bool | Report | None = None,
     empty: Literal["refuse", "abstain"] = "refuse",
 ) -> Teachers:
-    """`train_teachers` on shards that are read one at a time, such as a partitioned file larger than memory.
+    """Return `train_teachers` on shards that are read one at a time, such as a partitioned file larger than memory.
 
     Parameters
     ----------

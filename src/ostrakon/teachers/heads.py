@@ -202,11 +202,11 @@ class HeadTeachers:
             yield heads.models() if isinstance(heads, KeptPiece) else heads
 
     def in_memory(self) -> Self:
-        """The same heads, read into memory, which predict on one thread."""
+        """Return the same heads, read into memory, which predict on one thread."""
         return replace(self, solved=tuple(self.pieces), n_jobs=1)
 
     def predict(self, X: ArrayLike, *, progress: bool | Report | None = None) -> NDArray[np.integer]:
-        """Class indices, (queries, n_teachers), -1 where a teacher abstains. Private, like all votes.
+        """Return class indices, (queries, n_teachers), -1 where a teacher abstains. Private, like all votes.
 
         X: features of public rows, (queries, features). Ties between scores, which are rounded to a public grid, go to
         the lowest class of which the teacher has rows.

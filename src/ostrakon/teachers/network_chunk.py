@@ -70,7 +70,7 @@ class NetworkTeacher:
     weights: dict[str, NDArray[Any]] = field(repr=False)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """Class indices, shape (examples,)."""
+        """Return class indices, shape (examples,)."""
         inputs = as_inputs(X, images=len(self.plan.shape) == 3)
         return predict_chunk(self.plan, [self], inputs)[0]
 
@@ -100,7 +100,7 @@ def train_chunk(plan: Chunk, indices: range, rows: list[tuple[Any, NDArray[np.in
 
 
 def predict_chunk(plan: Chunk, models: list[Any], inputs: FloatArray) -> NDArray[np.int64]:
-    """Class indices of every model for all inputs, shape (models, inputs); -1 for those that abstain."""
+    """Return class indices of every model for all inputs, shape (models, inputs); -1 for those that abstain."""
     abstaining = [isinstance(model, Abstainer) for model in models]
     if all(abstaining):
         return np.full((len(models), len(inputs)), ABSTAIN, np.int64)

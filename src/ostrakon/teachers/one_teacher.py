@@ -57,7 +57,7 @@ class Learned:
     known: NDArray[np.int64]
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """Class indices, shape (examples,)."""
+        """Return class indices, shape (examples,)."""
         local = np.asarray(self.model.predict(X)).reshape(-1)
         if local.dtype.kind not in "iuf" or not np.all(np.isin(local, np.arange(len(self.known)))):
             raise InvalidInput(f"A teacher of type {type(self.model).__name__} predicted labels that it was not given.")

@@ -151,7 +151,9 @@ class TorchTeachers(Teachers):
         return list(self.plan.chunks(self.n_teachers))
 
     def predict(self, X: Any, *, progress: bool | Report | None = None) -> IntArray:
-        """Class indices (queries, n_teachers), -1 where a teacher abstains; kept per teacher in a store. Private."""
+        """Return class indices (queries, n_teachers), -1 where a teacher abstains; kept per teacher in a store.
+        Private.
+        """
         inputs = as_inputs(X, images=len(self.plan.shape) == 3)
         if inputs.shape[1:] != self.plan.shape:
             raise InvalidInput(
