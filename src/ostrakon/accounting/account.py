@@ -194,9 +194,9 @@ def _data_dependent(curve: Curve, delta: float, conversion: Conversion) -> tuple
 
 
 def _adaptively(votes: Votes, mechanism: Mechanism, known: DataDependent, delta: float) -> DataDependent:
-    """Return the cost by adaptive composition, if it is smaller; the order stays that of the Rényi curve."""
+    """Return the cost by adaptive composition, if it is smaller."""
     by_curve = known.reveal()
     if not 0 < by_curve["epsilon"] < math.inf:
         return known
     epsilon = adaptive_epsilon(votes, mechanism, epsilon=by_curve["epsilon"], delta=delta)
-    return DataDependent(epsilon=min(epsilon, by_curve["epsilon"]), delta=delta, order=by_curve["order"])
+    return DataDependent(epsilon=epsilon, delta=delta) if epsilon < by_curve["epsilon"] else known

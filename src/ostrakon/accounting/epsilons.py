@@ -112,8 +112,8 @@ class DataDependent(Private):
     ----------
     epsilon, delta : float
         Of the cost at the real votes.
-    order : float
-        The best Rényi order. Adaptive composition, which has none, may give a smaller epsilon.
+    order : float, optional
+        The best Rényi order; None if adaptive composition, which has none, gave a smaller epsilon.
 
     Notes
     -----
@@ -124,9 +124,10 @@ class DataDependent(Private):
 
     kind: ClassVar[str] = "data_dependent"
 
-    def __init__(self, *, epsilon: float, delta: float, order: float) -> None:
+    def __init__(self, *, epsilon: float, delta: float, order: float | None = None) -> None:
         self.__epsilon, self.__delta, self.__order = epsilon, delta, order
 
     def reveal(self) -> dict[str, float]:
-        """Return the private numbers epsilon, delta and order. They must not leave the trusted side."""
-        return {"epsilon": self.__epsilon, "delta": self.__delta, "order": self.__order}
+        """Return the private numbers epsilon, delta and order, if any. They must not leave the trusted side."""
+        known = {} if self.__order is None else {"order": self.__order}
+        return {"epsilon": self.__epsilon, "delta": self.__delta, **known}

@@ -148,7 +148,7 @@ def as_object(votes: Votes, cost: Account) -> dict[str, Any]:
         expected_answers = cost.forecast.reveal()["expected_answers"]
         local = {
             "epsilon": number(private_cost["epsilon"]),
-            "order": private_cost["order"],
+            "order": private_cost.get("order"),
             "expected_answers": expected_answers,
         }
     if cost.published is not None:
@@ -207,10 +207,9 @@ def as_table(votes: Votes, mechanism: Mechanism, cost: Account) -> Table:
         table.add_row("sanitized (publishable once)", text(cost.sanitized.mean), delta, "", by)
     if cost.data_dependent is not None and cost.forecast is not None:
         private_cost, expected_answers = cost.data_dependent.reveal(), cost.forecast.reveal()["expected_answers"]
-        by = f"exact; {expected_answers:,.2f} answers expected"
-        table.add_row(
-            "[red]data-dependent (private)[/]", text(private_cost["epsilon"]), delta, f"{private_cost['order']:g}", by
-        )
+        order = f"{private_cost['order']:g}" if "order" in private_cost else ""
+        by = f"{'exact' if order else 'adaptive composition'}; {expected_answers:,.2f} answers expected"
+        table.add_row("[red]data-dependent (private)[/]", text(private_cost["epsilon"]), delta, order, by)
     if cost.published is not None:
         private_cost = cost.published.reveal()
         by = "the papers' bound"
