@@ -43,8 +43,9 @@ def pure_dp_epsilon(epsilon_per_query: float, *, queries: int, delta: float) -> 
 
     Notes
     -----
-    More than `MOST_SUMMED` queries are charged by their Rényi divergence at the best of many orders, some per cent more
-    than the smallest epsilon.
+    Guarantee: no run of this number of queries, of at most this pure epsilon each and chosen after the answers before
+    it, needs a larger epsilon at this delta. More than `MOST_SUMMED` queries are charged by their Rényi divergence at
+    the best of many orders, some per cent more than the smallest epsilon.
 
     References
     ----------
