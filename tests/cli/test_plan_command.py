@@ -79,6 +79,9 @@ def test_the_table_says_what_is_refused_in_full_and_what_it_rests_on(planned, tm
     assert "No accuracy is forecast: none was asked for." in words
     assert "votes / noise: the votes on a query, divided by the standard deviation of their noise." in words
     assert "whether this record was used or another one in its place" in words
+    assert "teachers." not in words  # every record is one
+    code, out, _ = planned("--epsilons", 2, "--rehearse", "none", "--mechanism", "gnmax", "--teachers", 30)
+    assert (code, "gnmax trains 30 teachers." in " ".join(out.split())) == (0, True)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -115,7 +115,11 @@ class Options(Settings):
     ] = 0.85
     teachers: Annotated[
         int | None,
-        _privacy(help="Number of teachers to train. [default: every record is one]", check=_some, python="n_teachers"),
+        _privacy(
+            help="Number of teachers to train. [default: by the mechanism; mostly every record is one]",
+            check=_some,
+            python="n_teachers",
+        ),
     ] = None
     queries: Annotated[
         int | None,

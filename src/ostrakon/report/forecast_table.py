@@ -44,6 +44,9 @@ def outlook_sentences(outlook: Outlook) -> list[str]:
     of_labels = f"Queries of {', '.join(mechanisms)}: one for each of the {outlook.classes} labels of a public row."
     ratio = "votes / noise: the votes on a query, divided by the standard deviation of their noise."
     notes = [ratio] if any(one.signal_to_noise is not None for one in outlook.offers) else []
+    plans = [(one.mechanism, one.plan) for one in outlook.offers if one.plan is not None]
+    trained = dict.fromkeys((name, plan.teachers) for name, plan in plans if not plan.per_record)
+    notes += [f"{name} trains {teachers:,} teachers." for name, teachers in trained]
     return [*refusals, *notes, *([of_labels] if mechanisms else []), *odds_sentences(outlook.offers)]
 
 
