@@ -32,7 +32,9 @@ def test_numbers_of_the_published_votes(name, data_dir):
 def test_every_printed_number_is_seen(tmp_path):
     # A key that the command line renames would vanish from the goldens without a sound.
     np.save(tmp_path / "votes.npy", [[20, 0], [19, 1], [17, 3]])
-    printed = command(tmp_path / "votes.npy", "--public", "--threshold", 12, "--sigma1", 4, "--sigma2", 2)
+    printed = command(
+        tmp_path / "votes.npy", "--public", "--conversion", "mironov", "--threshold", 12, "--sigma1", 4, "--sigma2", 2
+    )
     assert printed.keys() == JSON_KEYS.keys() - {"claimed"}
 
 
