@@ -391,7 +391,7 @@ def test_a_full_disk_half_way_keeps_what_is_done(data, tmp_path, monkeypatch) ->
         real(handle)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(CannotWrite, match="the disk is full; what was finished is kept"):
+    with pytest.raises(CannotWrite, match="the disk is full; a run keeps what it finished"):
         train(data, store=store)
     monkeypatch.undo()
     done = list((tmp_path / "t").glob("teachers-*.bin"))

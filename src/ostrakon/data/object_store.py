@@ -95,8 +95,8 @@ class ObjectPath:
             raise
         except OSError as error:
             raise CannotWrite(
-                f"{self.uri} could not be written: {error}; what was finished is kept, and the same command goes on "
-                "from there."
+                f"{self.uri} could not be written: {error}; a run keeps what it finished, and the same command "
+                "continues it."
             ) from error
 
 
