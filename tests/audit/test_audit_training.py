@@ -136,6 +136,12 @@ def test_bets_never_reach_what_a_score_that_says_nothing_cannot_show():
     assert bets.pairs == 50
 
 
+@pytest.mark.parametrize("delta", [False, True, -0.1, 1.0, math.nan, math.inf], ids=str)
+def test_bets_refuse_a_delta_out_of_range(delta):
+    with pytest.raises(InvalidInput, match="delta must be"):
+        Bets(delta=delta, error=0.05)
+
+
 def test_repeated_runs_stop_when_the_claim_is_refuted():
     trained = []
 
