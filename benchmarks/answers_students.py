@@ -17,7 +17,7 @@ import numpy as np
 import ostrakon
 from ostrakon.accounting import gaussian_dp_epsilon
 from ostrakon.accounting.data_independent.worst_case import run_mu
-from ostrakon.data.datasets import adult, mnist
+from ostrakon.data.datasets import Dataset, adult, mnist
 from ostrakon.mechanisms import Mechanism
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
@@ -35,6 +35,22 @@ def answers_by_gaussian_dp(mechanism: Mechanism, epsilon: float) -> int:
         answers += 1
 
 
+def accuracy(data: Dataset, mechanism: Mechanism, answers: int, seed: int) -> float:
+    """Return the percentage of test rows on which a student of this number of answers is right."""
+    model = ostrakon.PATEClassifier(
+        classes=list(np.unique(data.y)),
+        n_teachers=TEACHERS,
+        mechanism=mechanism,
+        n_queries=2 * answers,
+        max_answers=answers,
+        delta=DELTA,
+        random_state=seed,
+        noise=np.random.default_rng(seed),
+        n_jobs=-1,
+    ).fit(data.X, data.y, X_public=data.X_public)
+    return 100 * float((model.predict(data.X_test) == data.y_test).mean())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
@@ -43,31 +59,18 @@ def main() -> None:
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.5, 1.0, 2.0])
     given = parser.parse_args()
     for name in given.sets:
+        path, seeds = given.data / name, range(given.seeds)
+        splits = [mnist(path)] * len(seeds) if name == "mnist" else [adult(path, random_state=seed) for seed in seeds]
+        data = splits[0]
+        sizes = {"units": len(data.X), "pool": len(data.X_public), "classes": len(np.unique(data.y))}
         for epsilon in given.epsilons:
-            rows = dict[int, list[float]]()
-            for seed in range(given.seeds):
-                data = mnist(given.data / name) if name == "mnist" else adult(given.data / name, random_state=seed)
-                options = Options(mechanism="confident-gnmax", epsilon=epsilon, delta=DELTA, teachers=TEACHERS)
-                classes = np.unique(data.y)
-                plan = make_plan(options, units=len(data.X), pool=len(data.X_public), classes=len(classes))
-                assert plan.max_answers is not None
-                for answers in (answers_by_gaussian_dp(plan.mechanism, epsilon), plan.max_answers):
-                    model = ostrakon.PATEClassifier(
-                        classes=list(classes),
-                        n_teachers=TEACHERS,
-                        mechanism=plan.mechanism,
-                        n_queries=2 * answers,
-                        max_answers=answers,
-                        delta=DELTA,
-                        random_state=seed,
-                        noise=np.random.default_rng(seed),
-                        n_jobs=-1,
-                    ).fit(data.X, data.y, X_public=data.X_public)
-                    accuracy = 100 * float((model.predict(data.X_test) == data.y_test).mean())
-                    rows.setdefault(answers, []).append(accuracy)
-            for answers, accuracies in rows.items():
-                spread = np.std(accuracies, ddof=1) if len(accuracies) > 1 else 0.0
-                print(f"{name}, {epsilon:g}: {answers} answers, {np.mean(accuracies):.2f} ± {spread:.2f}", flush=True)
+            options = Options(mechanism="confident-gnmax", epsilon=epsilon, delta=DELTA, teachers=TEACHERS)
+            plan = make_plan(options, **sizes)
+            assert plan.max_answers is not None
+            for answers in (answers_by_gaussian_dp(plan.mechanism, epsilon), plan.max_answers):
+                found = [accuracy(split, plan.mechanism, answers, seed) for seed, split in enumerate(splits)]
+                spread = np.std(found, ddof=1) if len(found) > 1 else 0.0
+                print(f"{name}, {epsilon:g}: {answers} answers, {np.mean(found):.2f} ± {spread:.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -308,7 +308,7 @@ ELSEWHERE = {
     "likely_price",
     # Every parameter is checked by the mechanism that is built.
     *("Parameter", "build", "build_with_defaults", "declared_parameters", "find", "register"),
-    "require_own",
+    *("require_mechanism", "require_own"),
     # No number among their arguments.
     "require_public",
     *(

@@ -12,6 +12,7 @@ from ostrakon.validation import (
     InvalidInput,
     finite,
     fraction,
+    fraction_or_zero,
     non_negative,
     positive,
     quote,
@@ -25,6 +26,7 @@ REALS = {
     non_negative: "a finite number of at least 0",
     finite: "a finite number",
     fraction: "a number strictly between 0 and 1",
+    fraction_or_zero: "a number of at least 0 and below 1",
 }
 NO_NUMBERS = [math.nan, math.inf, -math.inf, True, False, np.True_, "1", None, 1 + 0j, [1.0], np.array([0.5]),
               Decimal("0.5"), 10**400, -(10**400), Fraction(10**400, 3)]  # fmt: skip
@@ -56,6 +58,7 @@ TINY = math.ulp(0.0)
         (non_negative, [0, 0.0, TINY, 1e308], [-TINY, -1]),
         (finite, [-1e308, -1, 0, 1e308], []),
         (fraction, [TINY, 0.5, math.nextafter(1, 0)], [0, 1, 1.0, math.nextafter(1, 2), -0.5, 2]),
+        (fraction_or_zero, [0, 0.0, TINY, math.nextafter(1, 0)], [-TINY, 1, 1.0, 2]),
     ],
 )
 def test_where_numbers_end(check, inside, outside):

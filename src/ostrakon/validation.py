@@ -100,6 +100,11 @@ def fraction(name: str, value: Any) -> float:
     return _real(name, value, "a number strictly between 0 and 1", holds=lambda number: 0 < number < 1)
 
 
+def fraction_or_zero(name: str, value: Any) -> float:
+    """`value` as a float, refused unless it is at least 0 and below 1 (delta, also of pure DP)."""
+    return _real(name, value, "a number of at least 0 and below 1", holds=lambda number: 0 <= number < 1)
+
+
 def whole(name: str, value: Any, *, at_least: int = 0, at_most: int | None = None) -> int:
     """`value` as an int, refused unless it is an integer (not a bool) within the bounds, and up to `LARGEST_WHOLE`."""
     allowed = f"an integer of at least {at_least}" + ("" if at_most is None else f" and at most {at_most}")

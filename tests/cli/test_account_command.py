@@ -35,19 +35,19 @@ def command(monkeypatch, capsys, tmp_path):
 def test_json_is_the_account(command, conversion):
     code, out, _ = command(*NOISE, "--delta", "1e-6", "--conversion", conversion, "--json")
     assert code == 0
-    told = json.loads(out)
+    printed = json.loads(out)
     law = ConfidentGNMax(threshold=150, sigma1=100, sigma2=40)
     cost = account(Votes(COUNTS), law, delta=1e-6, conversion=conversion)
-    assert [told[key] for key in ("queries", "teachers", "classes")] == [4, 250, 3]
-    assert told["worst_case"] == {"epsilon": cost.worst_case.epsilon, "delta": 1e-6}
+    assert [printed[key] for key in ("queries", "teachers", "classes")] == [4, 250, 3]
+    assert printed["worst_case"] == {"epsilon": cost.worst_case.epsilon, "delta": 1e-6}
     local, published = cost.data_dependent.reveal(), cost.published.reveal()
-    assert told["data_dependent"]["epsilon"] == local["epsilon"]
-    assert told["data_dependent"]["order"] == local.get("order")
-    assert told["data_dependent"]["expected_answers"] == pytest.approx(
+    assert printed["data_dependent"]["epsilon"] == local["epsilon"]
+    assert printed["data_dependent"]["order"] == local.get("order")
+    assert printed["data_dependent"]["expected_answers"] == pytest.approx(
         np.exp(law.log_probabilities(Votes(COUNTS)))[:, :-1].sum()
     )
-    assert told["published"] == {"epsilon": published["epsilon"], "order": published["order"]}
-    assert "must not be published" in told["notice"]
+    assert printed["published"] == {"epsilon": published["epsilon"], "order": published["order"]}
+    assert "must not be published" in printed["notice"]
 
 
 def test_the_first_queries_alone(command):
@@ -62,12 +62,12 @@ STAGES = ["--mechanism", "gnmax(sigma2=40)", "--queries", "3", "--mechanism", "l
 def test_several_mechanisms_and_an_earlier_release_have_one_price(command):
     code, out, err = command(*STAGES, "--earlier", "0.5,1e-6", "--json")
     assert code == 0, err
-    told = json.loads(out)
+    printed = json.loads(out)
     asked = [Stage(mechanism=GNMax(sigma2=40), queries=3), Stage(mechanism=LNMax(gamma=0.02), queries=1)]
     before = WorstCase(epsilon=0.5, delta=1e-6, basis="")
     cost = worst_case_of_stages(asked, delta=1e-5, teachers=250, classes=3, earlier=before, effort=EFFORT)
-    assert told["worst_case"] == {"epsilon": cost.epsilon, "delta": 1e-5}
-    assert [one["queries"] for one in told["stages"]] == [3, 1]
+    assert printed["worst_case"] == {"epsilon": cost.epsilon, "delta": 1e-5}
+    assert [one["queries"] for one in printed["stages"]] == [3, 1]
     code, out, _ = command(*STAGES)
     assert code == 0
     assert "3 queries of gnmax, then 1 query of lnmax" in " ".join(out.split())

@@ -19,7 +19,7 @@ from ostrakon.accounting.gate.search import GateSearch
 from ostrakon.accounting.published.bounds import published_curve
 from ostrakon.accounting.rdp import DEFAULT_ORDERS, Conversion, Curve, require_orders
 from ostrakon.html_table import html_table
-from ostrakon.mechanisms.base import Mechanism, StatefulMechanism
+from ostrakon.mechanisms.base import Mechanism, StatefulMechanism, require_mechanism
 from ostrakon.validation import InvalidInput, fraction
 from ostrakon.votes import PublicVotes, Votes
 
@@ -139,8 +139,7 @@ def account(
     delta = fraction("delta", delta)
     if not isinstance(votes, Votes):  # pyright: ignore[reportUnnecessaryIsInstance] (untyped callers)
         raise InvalidInput(f"votes must be ostrakon.Votes, got {type(votes).__name__}.")
-    if not isinstance(mechanism, Mechanism):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {mechanism!r}.")
+    require_mechanism(mechanism)
     mechanism.require_votes(votes)
     a = require_orders(orders)
     bound = worst_case_of(votes, mechanism, delta=delta, max_answers=max_answers, adaptive=True, effort=EFFORT)

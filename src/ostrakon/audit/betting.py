@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ostrakon.validation import InvalidInput, fraction, non_negative
+from ostrakon.validation import InvalidInput, fraction, fraction_or_zero
 
 _QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.97)
 _STAKES = np.array([0.2, 0.5, 0.9])[:, None, None]
@@ -55,8 +55,7 @@ class Bets:
     def __init__(self, *, delta: float, error: float) -> None:
         steps = np.arange(1 + round(_LARGEST / _STEP))
         self._epsilons = steps * _STEP
-        self._delta = fraction("delta", delta) if delta else non_negative("delta", delta)
-        self._error = fraction("error", error)
+        self._delta, self._error = fraction_or_zero("delta", delta), fraction("error", error)
         self._factors = np.exp(self._epsilons)[:, None]
         self._wealth = np.zeros((len(_STAKES), len(steps), 2 * len(_QUANTILES)))
         self._refuted = np.zeros(len(steps), dtype=bool)

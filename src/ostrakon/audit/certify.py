@@ -11,7 +11,7 @@ from scipy.special import betaincinv
 from ostrakon.accounting.data_independent.worst_case import worst_case_at
 from ostrakon.audit.runs import for_rows
 from ostrakon.mechanisms.base import FloatArray, Mechanism
-from ostrakon.validation import InvalidInput, fraction, non_negative, whole
+from ostrakon.validation import InvalidInput, fraction, fraction_or_zero, non_negative, whole
 from ostrakon.votes import Votes
 
 
@@ -126,7 +126,7 @@ def certified_epsilons(
     -----
     Guarantee: all bounds together hold with probability `confidence`, because they use the same intervals.
     """
-    deltas = [0.0 if delta == 0 else fraction("delta", delta) for delta in deltas]
+    deltas = [fraction_or_zero("delta", delta) for delta in deltas]
     error = (1 - fraction("confidence", confidence)) / 2
     lower, _ = clopper_pearson(hits, samples=samples, error=error)
     _, upper = clopper_pearson(other_hits, samples=samples, error=error)

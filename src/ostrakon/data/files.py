@@ -16,6 +16,8 @@ from typing import Any, BinaryIO
 from ostrakon.validation import InvalidInput
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+CONTINUES = "a run keeps what it finished, and the same command continues it"
+"""What a user may do once the reason of a failed write is gone."""
 
 
 class CannotWrite(InvalidInput):
@@ -164,9 +166,7 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
 def cannot_write(path: str | os.PathLike[str], error: OSError) -> CannotWrite:
     """Return the one sentence that tells a user why `path` could not be written."""
     reason = "the disk is full" if error.errno in _FULL else (error.strerror or str(error)).lower()
-    return CannotWrite(
-        f"{path} could not be written: {reason}; a run keeps what it finished, and the same command continues it."
-    )
+    return CannotWrite(f"{path} could not be written: {reason}; {CONTINUES}.")
 
 
 @contextlib.contextmanager

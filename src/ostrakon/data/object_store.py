@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ostrakon.data.files import CannotWrite, read_toml
+from ostrakon.data.files import CONTINUES, CannotWrite, read_toml
 from ostrakon.validation import InvalidInput
 
 _URI = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9._=-]+)+)/?")
@@ -94,10 +94,7 @@ class ObjectPath:
         except FileExistsError:
             raise
         except OSError as error:
-            raise CannotWrite(
-                f"{self.uri} could not be written: {error}; a run keeps what it finished, and the same command "
-                "continues it."
-            ) from error
+            raise CannotWrite(f"{self.uri} could not be written: {error}; {CONTINUES}.") from error
 
 
 @dataclass(frozen=True)

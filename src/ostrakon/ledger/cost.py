@@ -12,7 +12,7 @@ from scipy.special import log_expit, ndtri_exp
 from ostrakon.accounting.composition.sum_of_discrete_gaussians import sum_of_discrete_gaussians_rdp
 from ostrakon.accounting.data_independent.worst_case import run_mu, worst_case_curve
 from ostrakon.accounting.epsilons import Gated
-from ostrakon.mechanisms.base import Mechanism
+from ostrakon.mechanisms.base import Mechanism, require_mechanism
 from ostrakon.mechanisms.rdp import rdp_of_pure_dp
 from ostrakon.numerics.rounding import product_above, sum_above
 from ostrakon.validation import InvalidInput, non_negative, quote, settle, whole
@@ -185,8 +185,7 @@ def cost_of(
     """
     queries = whole("queries", queries, at_least=1)
     max_answers = None if max_answers is None else whole("max_answers", max_answers)
-    if not isinstance(mechanism, Mechanism):
-        raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {quote(mechanism)}.")
+    require_mechanism(mechanism)
     if gated is not None and not isinstance(gated, Gated):
         raise InvalidInput(f"gated must be the certificate of a gate, got {quote(gated)}.")
     if gated is not None:

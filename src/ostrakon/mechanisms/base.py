@@ -367,6 +367,12 @@ class StatefulMechanism(Mechanism):
 
 
 @functools.cache
+def require_mechanism(mechanism: Any) -> None:
+    """Refuse anything but a mechanism."""
+    if not isinstance(mechanism, Mechanism):
+        raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {quote(mechanism)}.")
+
+
 def _declared(kind: type[Mechanism]) -> tuple[tuple[str, Parameter], ...]:
     annotated = marked_fields(kind, Parameter)
     bare = [field.name for field in dataclasses.fields(cast(Any, kind)) if field.name not in annotated]

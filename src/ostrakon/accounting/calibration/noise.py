@@ -11,7 +11,7 @@ from scipy.special import ndtri_exp
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.composition.run import run_epsilon
 from ostrakon.accounting.data_independent.worst_case import run_mu, worst_case
-from ostrakon.mechanisms.base import Mechanism
+from ostrakon.mechanisms.base import Mechanism, require_mechanism
 from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
 from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
 from ostrakon.numerics.inverse import least, least_of_power, most
@@ -97,8 +97,7 @@ def calibrate(
     epsilon, delta = positive("epsilon", epsilon), fraction("delta", delta)
     queries = whole("queries", queries, at_least=1)
     teachers = None if teachers is None else whole("teachers", teachers, at_least=1)
-    if not isinstance(mechanism, Mechanism):
-        raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {mechanism!r}.")
+    require_mechanism(mechanism)
     if not mechanism.releasable:
         raise InvalidInput(f"{mechanism.name} gives no guarantee that noise could be calibrated to.")
     if not mechanism.noise_parameters():

@@ -34,7 +34,7 @@ from ostrakon.accounting.data_independent.worst_case import (
 )
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.accounting.rdp import Curve
-from ostrakon.mechanisms.base import FloatArray, Mechanism, RunCost
+from ostrakon.mechanisms.base import FloatArray, Mechanism, RunCost, require_mechanism
 from ostrakon.mechanisms.rdp import rdp_of_pure_dp
 from ostrakon.numerics.rounding import above, below, product_above, sum_above
 from ostrakon.validation import InvalidInput, fraction, non_negative, quote, settle, whole
@@ -66,8 +66,7 @@ class Stage:
     max_answers: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.mechanism, Mechanism):
-            raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {quote(self.mechanism)}.")
+        require_mechanism(self.mechanism)
         settle(self, queries=whole)
         if self.max_answers is not None:
             settle(self, max_answers=whole)

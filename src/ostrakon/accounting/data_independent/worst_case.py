@@ -19,7 +19,7 @@ from ostrakon.accounting.data_independent.noisy_max import AnswerLaw, answer_law
 from ostrakon.accounting.data_independent.supremum import joint_supremum, two_class_costs
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.accounting.rdp import DEFAULT_ORDERS, Curve, require_orders
-from ostrakon.mechanisms.base import FloatArray, Mechanism, NoisyArgmax, StatefulMechanism
+from ostrakon.mechanisms.base import FloatArray, Mechanism, NoisyArgmax, StatefulMechanism, require_mechanism
 from ostrakon.validation import InvalidInput, fraction, whole
 from ostrakon.votes import Votes
 
@@ -121,8 +121,7 @@ def worst_case_at(
     effort = whole("effort", effort, at_least=1)
     around = None if around is None else fraction("around", around)
     sizes = sizes_of(queries=queries, max_answers=max_answers, teachers=teachers, classes=classes)
-    if not isinstance(mechanism, Mechanism):
-        raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {mechanism!r}.")
+    require_mechanism(mechanism)
     bounds = list(_bounds(mechanism, abstentions=abstentions, **sizes))
 
     def adaptively(centre: list[WorstCase], delta: float) -> tuple[float, bool]:
