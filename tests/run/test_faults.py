@@ -204,7 +204,7 @@ def test_a_killed_worker_is_one_sentence_and_the_run_goes_on(task, tmp_path):
     # So slow that workers pay.
     teacher = Suicidal(mark=str(tmp_path / "mark"), pace=0.5)
     recipe = replace(RECIPE, teacher=teacher, jobs=2)
-    with pytest.raises(InvalidInput, match=r"A worker process was killed, .* the same command goes on from there"):
+    with pytest.raises(InvalidInput, match=r"A worker process was killed, .* the same command continues from there"):
         run(tmp_path / "run", task, recipe)
     assert (tmp_path / "mark").exists()
     held = {path: path.stat().st_mtime_ns for path in (tmp_path / "run" / "private" / "teachers").glob("*.bin")}

@@ -23,6 +23,7 @@ from ostrakon.mechanisms import QuantityGNMax
 from ostrakon.options.options import Options
 from ostrakon.report.recorded import find_recorded
 from ostrakon.report.table import refit_table
+from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run_audit.audit_run import audit_run
@@ -285,6 +286,25 @@ def test_a_lost_draw_of_errors_is_never_repeated(files, run, tmp_path):
     (copy / "private" / "noise" / "errors-1.npy").unlink()
     with pytest.raises(InvalidInput, match=r"errors-1.npy is gone from the noise log"):
         ostrakon.train(**options(files), ledger=run[1], budget=5, ledger_account="people", out=copy)
+
+
+def test_a_run_of_another_version_is_refused_with_the_cause(files, tmp_path):
+    ostrakon.train(**options(files), out=tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "release")
+    for number, (change, sentence) in enumerate(
+        [
+            ({"errors": None}, r"drawn with other settings \(errors\)"),
+            ({"old": 1.0}, r"can read, got one of version .*old is not a parameter"),
+            ({"errors": 0.15}, r"or version .* of ostrakon, which settled it, computes"),
+        ]
+    ):
+        home = RunFolder(shutil.copytree(tmp_path / "run", tmp_path / str(number)))
+        content = home.read()
+        parameters = {**content["settled"]["parameters"], **change}
+        content["settled"]["parameters"] = {name: value for name, value in parameters.items() if value is not None}
+        home.write(content)
+        with pytest.raises(InvalidInput, match=sentence):
+            ostrakon.train(**options(files), out=home.path)
 
 
 @pytest.mark.slow

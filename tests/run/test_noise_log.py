@@ -57,7 +57,7 @@ def test_scores_of_another_student_are_another_mechanism(tmp_path):
         InteractiveGNMax(threshold=1, sigma1=5, sigma2=5, scores=np.tile([p, 1 - p], (500, 1))) for p in (0.5, 0.6)
     ]
     log.draw("round-2", VOTES, mechanisms[0], secure_rng())
-    with pytest.raises(InvalidInput, match="another parameters"):
+    with pytest.raises(InvalidInput, match=r"other settings \(scores\)"):
         log.draw("round-2", VOTES, mechanisms[1], secure_rng())
 
 

@@ -291,7 +291,7 @@ def test_noise_is_drawn_once_whoever_goes_on(bucket, tmp_path, monkeypatch):
         with pytest.raises(InvalidInput, match=match):
             noise_log(home, place).draw("answers", votes_, law, np.random.default_rng(3))
 
-    with pytest.raises(InvalidInput, match="drawn for another set of votes"):
+    with pytest.raises(InvalidInput, match=r"other settings \(set of votes\)"):
         noise_log(mine, place).draw("answers", Votes(np.tile([31, 19], (50, 1))), law, np.random.default_rng(3))
     flip(bucket, "run/noise/answers.npy")
     refused(mine, "drawing again would cost privacy twice")

@@ -93,8 +93,22 @@ def worst_neighbours(
     """Return pairs to audit a mechanism on: those of the largest exact epsilon first, then `candidate_neighbours`.
 
     The search covers histograms with all other votes in one class, or spread evenly over all other classes, for the
-    largest epsilon at `delta` and at a delta large enough for samples to show it. A mechanism whose queries depend on
-    each other, and a function without a law, get the candidates alone.
+    largest epsilon at `delta` and at a delta large enough for samples to show it.
+
+    Parameters
+    ----------
+    mechanism : Mechanism or None
+        For None, and for a mechanism whose queries depend on each other, only the candidates are returned.
+    teachers, classes : int
+        At least 2.
+    queries : int
+        Of each pair.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    list of pairs of Votes
     """
     threshold = getattr(mechanism, "threshold", None)
     general = candidate_neighbours(teachers=teachers, classes=classes, queries=queries, threshold=threshold)

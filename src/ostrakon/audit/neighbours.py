@@ -35,7 +35,25 @@ def candidate_neighbours(
     """Return pairs that suit most mechanisms: one vote moves between the two largest classes.
 
     The margin ranges from none to unanimity; the vote moves on all queries or on half of them. A mixture of all pairs
-    is added. threshold: of the top count; pairs on both sides of it detect a comparison without noise.
+    is added.
+
+    Parameters
+    ----------
+    teachers, classes : int
+        At least 2.
+    queries : int, default 1
+        Of each pair.
+    threshold : float, optional
+        Of the top count; pairs on both sides of it detect a comparison without noise.
+
+    Returns
+    -------
+    list of pairs of Votes
+
+    Raises
+    ------
+    InvalidInput
+        For fewer than 2 teachers or classes.
     """
     teachers, classes = whole("teachers", teachers, at_least=2), whole("classes", classes, at_least=2)
     tops = {int(top) for top in np.linspace((teachers + 1) // 2, teachers, 5)}

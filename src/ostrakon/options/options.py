@@ -103,7 +103,7 @@ class Options(Settings):
     guarantee: Annotated[
         str,
         _privacy(
-            help="worst-case, or gate: less noise, but few answers if the teachers disagree.",
+            help="worst-case, or gate: less noise, but few answers if fewer teachers agree than --agreement says.",
             check=partial(one_of, allowed=GUARANTEES),
         ),
     ] = WORST_CASE

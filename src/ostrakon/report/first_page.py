@@ -7,7 +7,6 @@ from typing import Any
 
 from ostrakon.accounting.estimates import CONFIDENCE, NO_BETTER, UNDECIDED, Agreement, Recall
 from ostrakon.data.quantity import Quantity
-from ostrakon.mechanisms.registry import MECHANISMS
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.markdown import escaped
 from ostrakon.run.stages.estimates import FEWEST_QUERIES
@@ -285,9 +284,8 @@ def _none_known(content: dict[str, Any], nothing: str) -> str:
     if "quantity" in content or "several_labels" in content:
         target = "a quantity" if "quantity" in content else "several labels"
         return f"For a model of {target} this is not estimated from the noisy numbers in the release."
-    # Mechanisms of studies are not registered.
-    mechanism = MECHANISMS.get(content["rounds"][0]["mechanism"])
-    if content["queries"] < FEWEST_QUERIES and mechanism is not None and mechanism.per_record:
+    released_counts = "max_contributions" in content["rounds"][0]["parameters"]
+    if content["queries"] < FEWEST_QUERIES and released_counts:
         return f"An estimate needs noisy counts of {FEWEST_QUERIES} queries, and this release has {content['queries']}."
     return f"The noisy numbers in this release allow {nothing}."
 

@@ -127,11 +127,12 @@ class NoiseLog(Log):
 
         stored = self._draw_once(name, sample)
         answers = array_from(stored.payload)
-        different = [key for key in belongs if stored.belongs.get(key) != belongs[key]]
+        different = _differences(stored.belongs, belongs)
         if different or len(answers) != votes.queries:
             raise InvalidInput(
-                f"{self._path(name)} holds answers drawn for another {' and '.join(different) or 'number of queries'}; "
-                "drawing again would cost privacy twice, so start a new run in a new folder."
+                f"{self._path(name)} was drawn with other settings ({', '.join(different) or 'number of queries'}), by "
+                "another version of ostrakon or for another run; drawing again would cost privacy twice: finish the "
+                "run with the version in run.toml, or start a new run in a new folder."
             )
         return answers, bool(stored.belongs["private"])
 
@@ -199,6 +200,13 @@ def fingerprint_of(votes: VotesOrSums) -> str:
     digest = hashlib.sha256(f"{votes.counts.shape} {votes.teachers} {votes.abstentions} ".encode())
     digest.update(np.ascontiguousarray(votes.counts).tobytes())
     return digest.hexdigest()
+
+
+def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Return the names in which two identities of a draw differ."""
+    one, other = ({**identity, **identity.get("parameters", {})} for identity in (before, now))
+    names = [name for name in dict.fromkeys([*one, *other]) if one.get(name) != other.get(name)]
+    return [name for name in names if name not in ("parameters", "private")]
 
 
 def _identity_of_draw(votes: VotesOrSums, mechanism: Drawable, max_answers: int | None) -> dict[str, Any]:

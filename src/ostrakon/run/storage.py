@@ -147,11 +147,20 @@ class InFolder(Storage):
             plan = make()
             self._describe(plan)
             return plan
-        plan, epsilon = plan_from(stored["settled"], classes=len(self._task.classes)), self._options.epsilon
+        version, epsilon = stored.get("versions", {}).get("ostrakon", "unknown"), self._options.epsilon
+        try:
+            plan = plan_from(stored["settled"], classes=len(self._task.classes))
+        except (InvalidInput, KeyError) as error:
+            raise InvalidInput(
+                f"{self._home.description} must hold a plan that this version of ostrakon can read, got one of version "
+                f"{version} ({error}); finish the run with that version or start a new run in a new folder."
+            ) from None
         if epsilon is not None and plan.claimable and plan.guarantee.epsilon > epsilon:
             raise InvalidInput(
                 f"{self._home.description} must keep within epsilon {epsilon:g} as asked, but what it settles costs "
-                f"{plan.guarantee.epsilon:.6g}: it was changed; restore it or start a new run in a new folder."
+                f"{plan.guarantee.epsilon:.6g}: it was changed, or version {version} of ostrakon, which settled it, "
+                "computes another cost; restore it, finish the run with that version, or start a new run in a new "
+                "folder."
             )
         return plan
 

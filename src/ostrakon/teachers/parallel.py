@@ -19,10 +19,11 @@ from ostrakon.validation import InvalidInput
 
 # Seconds that the start of worker processes and their imports takes.
 _START_SECONDS = 2.0
+_KEPT = "What a run has stored in its folder is kept, and the same command continues from there."
 
 
 class WorkerKilled(InvalidInput):
-    """A worker process was killed; finished work is kept."""
+    """A worker process was killed."""
 
 
 @contextlib.contextmanager
@@ -32,15 +33,15 @@ def workers() -> Generator[None]:
         yield
     except BrokenProcessPool as error:
         raise WorkerKilled(
-            "A worker process was killed, most often because memory ran out; what was finished is kept, and the same "
-            "command goes on from there (fewer workers need less memory: --jobs, or n_jobs)."
+            "A worker process was killed, most often because memory ran out; fewer workers need less memory "
+            f"(--jobs, or n_jobs). {_KEPT}"
         ) from error
     except Exception as error:
         if not isinstance(error, _engine_errors()):
             raise
         raise WorkerKilled(
             "The engine gave up on work whose workers were killed again and again, most often because memory ran out, "
-            "or its scheduler is gone; what was finished is kept, and the same command goes on from there."
+            f"or its scheduler is gone. {_KEPT}"
         ) from error
 
 
