@@ -30,8 +30,8 @@ from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Votes
 
 GATE_REFUSED = (
-    "The gate must find that the teachers agree, and it did not: nothing is released, and this run has cost its "
-    "epsilon. Another run costs more; --guarantee worst-case needs no agreement (in Python guarantee='worst-case')."
+    "The gate must find that the teachers agree, and it did not: nothing is released, and this run has cost an epsilon "
+    "of {:.4g}. Another run costs more; --guarantee worst-case needs no agreement (in Python guarantee='worst-case')."
 )
 
 
@@ -77,7 +77,8 @@ def fit_student(
     else:
         answered = np.flatnonzero(answers.taught != NO_ANSWER)
         if not len(answered):
-            raise InvalidInput(GATE_REFUSED if answers.passed is False else NOTHING_ANSWERED)
+            refused = GATE_REFUSED.format(plan.guarantee.epsilon)
+            raise InvalidInput(refused if answers.passed is False else NOTHING_ANSWERED)
         one_vote = np.eye(plan.classes)[answers.taught[answered]]
         released = Released(queries=queries[answered], counts=one_vote)
     selection = selected(learning, released, classes=plan.classes)
