@@ -10,8 +10,8 @@ import numpy as np
 from ostrakon.mechanisms.base import FloatArray, Parameter, Relation, RunCost, StatefulMechanism
 from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
 from ostrakon.noise import require_rng
-from ostrakon.validation import InvalidInput, quote, scale, whole
-from ostrakon.votes import STEPS, BoundedVotes, IntArray, Votes
+from ostrakon.validation import InvalidInput, non_negative, quote, scale, whole
+from ostrakon.votes import STEPS, BoundedVotes, IntArray, Moments, Votes
 
 MOST_NOISE = 2.0**32
 """The largest standard deviation at which a noisy table keeps all steps of 1/1024 vote. With more noise, doubles
@@ -43,24 +43,30 @@ class BoundedGNMax(StatefulMechanism):
     neighbours : {"replaced", "removed"}, default "replaced"
         Neighbouring data sets: one record is replaced by any other one, or one record is removed while the published
         number of records stays. It changes the price of the same noise.
+    errors : float, default 0
+        Share of the cost (of mu squared) that pays for counts of the errors of a student of the answers, to which every
+        teacher adds one vote; at least 0, below 1. 0: none are released.
 
     Raises
     ------
     InvalidInput
-        If a parameter is out of range, or votes are not `BoundedVotes` with at most this number of contributions.
+        If a parameter is out of range, the noise on counts of errors would exceed 2^32 votes, or votes are not
+        `BoundedVotes` with at most this number of contributions.
 
     Notes
     -----
-    Guarantee: all queries together are sqrt(2 r)/sigma2 Gaussian-DP, however many they are, when one teacher's data
-    change arbitrarily; sqrt(r)/sigma2 when one teacher's votes are removed and the published number of teachers stays.
-    This covers `noisy_counts` as well as the answers. The queries are fixed before any vote.
+    Guarantee: everything together is mu Gaussian-DP with mu^2 = 2 r / sigma2^2 + 2 / error_noise^2, however many
+    queries there are, when one teacher's data change arbitrarily; mu^2 = r / sigma2^2 + 1 / error_noise^2 when one
+    teacher's contributions are removed and the published number of teachers stays. This covers `noisy_counts` as well
+    as the answers. The queries are fixed before any vote; errors may be those of a student that was chosen and fitted
+    by all that was released before them.
 
     Proof: docs/mathematics.md H.
 
     References
     ----------
     Contribution bounding: McSherry and Mironov 2009; Zhu et al. 2020 for votes of neighbours. Dong, Roth and Su 2022,
-    Theorem 1.
+    Theorem 1 and, for adaptive composition, Corollary 2.
 
     Examples
     --------
@@ -69,11 +75,15 @@ class BoundedGNMax(StatefulMechanism):
     True
     >>> round(mechanism.run_cost(queries=40).mu, 4)
     0.0141
+    >>> mechanism = BoundedGNMax(sigma2=100, errors=0.2)
+    >>> round(mechanism.error_noise, 4), round(mechanism.run_cost(queries=40).mu, 4)
+    (200.0, 0.0158)
     """
 
     name: ClassVar[str] = "bounded-gnmax"
     releases_counts: ClassVar[bool] = True
     per_record: ClassVar[bool] = True
+    _may_count_errors: ClassVar[bool] = True
 
     sigma2: Annotated[
         float,
@@ -91,6 +101,28 @@ class BoundedGNMax(StatefulMechanism):
         str,
         Parameter(help="One record between neighbours: replaced or removed.", check=known_neighbours, option=False),
     ] = REPLACED
+    errors: Annotated[
+        float,
+        Parameter(
+            help="Share of the cost for counts of the student's errors; by default from the number of records.",
+            check=non_negative,
+        ),
+    ] = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.errors and not self._may_count_errors:
+            raise InvalidInput(f"errors must be 0 for {self.name}, which counts no errors, got {self.errors!r}.")
+        noise = self.error_noise
+        if noise is not None and not noise <= MOST_NOISE:
+            raise InvalidInput(
+                f"errors must be 0, or a share that leaves counts of errors noise of at most {MOST_NOISE:g} votes, "
+                f"got {self.errors!r} at a sigma2 of {self.sigma2:g}, which gives {noise:.4g}."
+            )
+
+    def parameters(self) -> dict[str, Any]:
+        # Without counts of errors, as before there were any: what a run drew belongs to its parameters.
+        return {name: value for name, value in super().parameters().items() if name != "errors" or value}
 
     @classmethod
     def defaults(cls, teachers: int, given: dict[str, Any]) -> dict[str, Any]:
@@ -100,6 +132,40 @@ class BoundedGNMax(StatefulMechanism):
     @property
     def vote_noise(self) -> float:
         return self.sigma2
+
+    @property
+    def error_noise(self) -> float | None:
+        return self.noise_for(self.errors) if self.errors else None
+
+    @property
+    def cost_shares(self) -> dict[str, float]:
+        return {"answers": self._of_counts, **self._of_errors} if self.errors else super().cost_shares
+
+    @property
+    def _of_errors(self) -> dict[str, float]:
+        """The share of the cost that pays for counts of errors, by its name; empty without them."""
+        return {"counts of errors": self.errors} if self.errors else {}
+
+    @property
+    def _of_counts(self) -> float:
+        """The share of the cost that pays for the counts of votes."""
+        return self._rest(1.0)
+
+    def _rest(self, share: float) -> float:
+        """Return the part of `share` that the counts of errors leave."""
+        rest = share - self.errors
+        # Of 0.7 and 0.3 rounding leaves 1e-16.
+        if not rest > 1e-9:
+            raise InvalidInput(f"errors must be below {share:.6g}, so that the votes get a share, got {self.errors!r}.")
+        return rest
+
+    def noise_for(self, share: float) -> float:
+        """Return the noise on sums to which every teacher adds once, at most a vote, if they have this share of the
+        cost.
+
+        share: above 0, below 1.
+        """
+        return self.sigma2 * math.sqrt(self._of_counts / (share * self.max_contributions))
 
     @property
     def contribution_bound(self) -> int:
@@ -115,6 +181,17 @@ class BoundedGNMax(StatefulMechanism):
         noise = require_rng(rng).normal(scale=self.sigma2, size=votes.counts.shape)
         # Round the noise alone: rounding the noisy counts would shift the cells of the grid by an ulp with the counts.
         return (votes.counts * (STEPS // votes.steps) + np.rint(noise * STEPS)) / STEPS
+
+    def noisy_errors(self, errors: Moments, rng: np.random.Generator) -> FloatArray:
+        """Return the counts of errors with noise, in votes, on the grid of 1/1024 vote, (bins, 1). Draw them once."""
+        if self.error_noise is None:
+            raise InvalidInput("errors must be above 0 for noisy counts of errors, got 0.")
+        return self._with_noise(errors, self.error_noise, rng)
+
+    @staticmethod
+    def _with_noise(sums: Moments, sigma: float, rng: np.random.Generator) -> FloatArray:
+        noise = require_rng(rng).normal(scale=sigma, size=sums.counts.shape)
+        return (sums.counts + np.rint(noise * STEPS)) / STEPS
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         return self.noisy_counts(votes, rng).argmax(axis=1)
@@ -137,7 +214,15 @@ class BoundedGNMax(StatefulMechanism):
         return replace(self, neighbours=REMOVED if relation == "take-out" else REPLACED)
 
     def run_cost(self, *, queries: int) -> RunCost:
-        return RunCost(mu=math.sqrt(self._moved_entries(queries)) / self.sigma2)
+        return self._with_errors(math.sqrt(self._moved_entries(queries)) / self.sigma2)
+
+    def _with_errors(self, mu: float) -> RunCost:
+        """Return the cost of counts of errors, and of what costs `mu` beside them."""
+        if self.error_noise is None:
+            return RunCost(mu=mu)
+        of_errors = math.sqrt(1 if self.neighbours == REMOVED else 2) / self.error_noise
+        # The factor covers rounding, so that the cost is not underestimated.
+        return RunCost(mu=math.hypot(mu, of_errors) * (1 + 1e-12))
 
     @property
     def _squared_length(self) -> int:

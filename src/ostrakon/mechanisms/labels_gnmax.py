@@ -27,6 +27,8 @@ class LabelsGNMax(MomentGNMax):
         Share of the cost (of mu squared) that pays for the sums; strictly between 0 and 1.
     centred_classes : None
         Sums by class alone are centred.
+    errors : float, default 0
+        Errors are not counted: 0.
 
     Raises
     ------
@@ -54,6 +56,7 @@ class LabelsGNMax(MomentGNMax):
 
     name: ClassVar[str] = "labels-gnmax"
     _removed_sums: ClassVar[float] = 0.5
+    _may_count_errors: ClassVar[bool] = False
 
     moments: Share = 0.8
     max_labels: Annotated[

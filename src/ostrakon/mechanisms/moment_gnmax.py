@@ -9,9 +9,8 @@ import numpy as np
 
 from ostrakon.mechanisms.base import FloatArray, Parameter, RunCost
 from ostrakon.mechanisms.bounded_gnmax import MOST_NOISE, REMOVED, BoundedGNMax
-from ostrakon.noise import require_rng
 from ostrakon.validation import InvalidInput, fraction, whole
-from ostrakon.votes import STEPS, Moments
+from ostrakon.votes import Moments
 
 Share = Annotated[
     float,
@@ -37,6 +36,8 @@ class MomentGNMax(BoundedGNMax):
     moments : float, default 0.5
         Share of the cost (of mu squared) that pays for the sums; strictly between 0 and 1. The noise on the sums,
         `moment_noise`, follows from it: of the cost when one record is replaced.
+    errors : float, default 0
+        As in `BoundedGNMax`; with `moments` below 1.
     centred_classes : int or None, default None
         K, at least 2: over how many classes the sums are centred. None: they are not, or it is not known. A run settles
         it; the sums must then be of `MomentMap`s with as many `classes`.
@@ -49,9 +50,10 @@ class MomentGNMax(BoundedGNMax):
 
     Notes
     -----
-    Guarantee: counts and sums of all queries together are mu Gaussian-DP with mu^2 = 2 r / sigma2^2 + 2 /
-    moment_noise^2, when one teacher's data change arbitrarily; mu^2 = r / sigma2^2 + 1 / moment_noise^2 when one
-    teacher's contributions are removed, and (1 - 1/K) / moment_noise^2 for the sums if they are centred.
+    Guarantee: everything together is mu Gaussian-DP with mu^2 = 2 r / sigma2^2 + 2 / moment_noise^2 + 2 /
+    error_noise^2, when one teacher's data change arbitrarily; mu^2 = r / sigma2^2 + 1 / moment_noise^2 + 1 /
+    error_noise^2 when one teacher's contributions are removed, with (1 - 1/K) / moment_noise^2 for the sums if they are
+    centred.
 
     Proof: docs/mathematics.md H.
 
@@ -94,7 +96,7 @@ class MomentGNMax(BoundedGNMax):
 
     @property
     def cost_shares(self) -> dict[str, float]:
-        return self._shares({"answers": self._of_counts}, "sums of features")
+        return self._shares({"answers": self._of_counts, **self._of_errors}, "sums of features")
 
     def _shares(self, others: dict[str, float], sums: str) -> dict[str, float]:
         """Return shares of the cost under this definition of neighbours, from those where one record is replaced."""
@@ -112,20 +114,11 @@ class MomentGNMax(BoundedGNMax):
 
     @property
     def _of_counts(self) -> float:
-        """The share of the cost that pays for the counts of votes."""
-        return 1 - self.moments
+        return self._rest(1 - self.moments)
 
     @property
     def _moment_noise(self) -> float:
         return self.noise_for(self.moments)
-
-    def noise_for(self, share: float) -> float:
-        """Return the noise on sums to which every teacher adds once, at most a vote, if they have this share of the
-        cost.
-
-        share: above 0, below 1.
-        """
-        return self.sigma2 * math.sqrt(self._of_counts / (share * self.max_contributions))
 
     def noisy_moments(self, moments: Moments, rng: np.random.Generator) -> FloatArray:
         """Return the sums with noise, in votes, on the grid of 1/1024 vote, (directions, classes). Draw them once."""
@@ -133,14 +126,9 @@ class MomentGNMax(BoundedGNMax):
             raise InvalidInput(f"moments must be sums by {self.centred_classes} classes, got {moments!r}.")
         return self._with_noise(moments, self._moment_noise, rng)
 
-    @staticmethod
-    def _with_noise(sums: Moments, sigma: float, rng: np.random.Generator) -> FloatArray:
-        noise = require_rng(rng).normal(scale=sigma, size=sums.counts.shape)
-        return (sums.counts + np.rint(noise * STEPS)) / STEPS
-
     def run_cost(self, *, queries: int) -> RunCost:
         of_counts = math.sqrt(self._moved_entries(queries)) / self.sigma2
         moved = (self._removed if self.neighbours == REMOVED else 2) * self._squared_length
         of_sums = math.sqrt(moved) / self._moment_noise
         # The factor covers rounding, so that the cost is not underestimated.
-        return RunCost(mu=math.hypot(of_counts, of_sums) * (1 + 1e-12))
+        return self._with_errors(math.hypot(of_counts, of_sums) * (1 + 1e-12))

@@ -1,16 +1,9 @@
 """Quantity GNMax: per-record teachers split a vote between two ends, and add their features times their quantity."""
 
-import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
-
-from ostrakon.mechanisms.base import FloatArray, Parameter, RunCost
-from ostrakon.mechanisms.bounded_gnmax import MOST_NOISE, REMOVED
 from ostrakon.mechanisms.moment_gnmax import MomentGNMax, Share
-from ostrakon.validation import InvalidInput, non_negative
-from ostrakon.votes import Moments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,53 +61,11 @@ class QuantityGNMax(MomentGNMax):
     _removed_sums: ClassVar[float] = 0.5
 
     moments: Share = 0.8
-    errors: Annotated[
-        float,
-        Parameter(
-            help="Share of the cost for counts of the student's errors; 0.05 by default, 0.1 with few records.",
-            check=non_negative,
-        ),
-    ] = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        noise = self.error_noise
-        if noise is not None and not noise <= MOST_NOISE:
-            raise InvalidInput(
-                f"errors must be 0, or a share that leaves counts of errors noise of at most {MOST_NOISE:g} votes, "
-                f"got {self.errors!r} at a sigma2 of {self.sigma2:g}, which gives {noise:.4g}."
-            )
 
     @property
     def cost_shares(self) -> dict[str, float]:
-        of_errors = {"counts of errors": self.errors} if self.errors else {}
-        return self._shares({"sums by cell": self._of_counts, **of_errors}, "sums with features")
+        return self._shares({"sums by cell": self._of_counts, **self._of_errors}, "sums with features")
 
-    @property
-    def error_noise(self) -> float | None:
-        return self.noise_for(self.errors) if self.errors else None
-
-    @property
-    def _of_counts(self) -> float:
-        share = super()._of_counts - self.errors
-        # Of 0.7 and 0.3 rounding leaves 1e-16.
-        if not share > 1e-9:
-            raise InvalidInput(
-                f"moments and errors must leave a share of the cost for the sums by cell, so beside moments="
-                f"{self.moments!r} errors must be below {1 - self.moments:.6g}, got {self.errors!r}."
-            )
-        return share
-
-    def noisy_errors(self, errors: Moments, rng: np.random.Generator) -> FloatArray:
-        """Return the counts of errors with noise, in votes, on the grid of 1/1024 vote, (bins, 1). Draw them once."""
-        if self.error_noise is None:
-            raise InvalidInput("errors must be above 0 for noisy counts of errors, got 0.")
-        return self._with_noise(errors, self.error_noise, rng)
-
-    def run_cost(self, *, queries: int) -> RunCost:
-        before = super().run_cost(queries=queries)
-        if self.error_noise is None:
-            return before
-        assert before.mu is not None
-        of_errors = math.sqrt(1 if self.neighbours == REMOVED else 2) / self.error_noise
-        return RunCost(mu=math.hypot(before.mu, of_errors) * (1 + 1e-12))
+    def parameters(self) -> dict[str, Any]:
+        # Stated since the first run of a quantity.
+        return {**super().parameters(), "errors": self.errors}

@@ -33,6 +33,8 @@ class SummedGNMax(BoundedGNMax):
         As in `BoundedGNMax`; `max_contributions` holds at each owner, and a person is replaced or removed at all.
     owners_per_person : int, default 1
         h, the number of owners at which one person may have rows; at least 1.
+    errors : float, default 0
+        Errors are not counted: 0.
 
     Raises
     ------
@@ -48,6 +50,7 @@ class SummedGNMax(BoundedGNMax):
     """
 
     name: ClassVar[str] = "summed-gnmax"
+    _may_count_errors: ClassVar[bool] = False
 
     owners_per_person: Annotated[
         int, Parameter(help="Owners at which one person may have rows.", check=partial(whole, at_least=1))
@@ -78,7 +81,7 @@ class SharedGNMax(SummedGNMax):
         Number of owners whose shares may be missing from the sum as well.
     released : {"sum", "each"}, default "sum"
         With "each", every owner's noisy table is released, so that each share must suffice by itself.
-    max_contributions, owners_per_person, neighbours
+    max_contributions, owners_per_person, neighbours, errors
         As in `SummedGNMax`.
 
     Raises
