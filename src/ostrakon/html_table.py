@@ -6,7 +6,7 @@ from html import escape
 
 
 def html_table(title: str, rows: Iterable[tuple[str, object]], *, note: str = "") -> str:
-    """A table of two columns with a caption; every text is escaped. note: what is in `backticks` is shown as code.
+    """Return a table of two columns with a caption, all text escaped. note: text in `backticks` is shown as code.
 
     >>> html_table("Cost", [("epsilon", "<1")])
     '<table><caption>Cost</caption><tr><th scope="row">epsilon</th><td>&lt;1</td></tr></table>'

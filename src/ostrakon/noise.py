@@ -35,7 +35,7 @@ class SecureGenerator(np.random.Generator):
 
 
 def secure_rng() -> SecureGenerator:
-    """A new cryptographic noise source, seeded by the operating system.
+    """Return a new cryptographic noise source, seeded by the operating system.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def require_rng(rng: Any) -> np.random.Generator:
 
 
 def is_private(rng: np.random.Generator) -> bool:
-    """Whether the guarantee covers noise from a generator.
+    """Return whether the guarantee covers noise from a generator.
 
     Parameters
     ----------

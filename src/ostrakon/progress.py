@@ -46,7 +46,7 @@ def columns() -> tuple[TextColumn, BarColumn, MofNCompleteColumn, Remaining]:
 
 
 def showing(progress: bool) -> contextlib.AbstractContextManager[None]:
-    """Whether what is deep inside of a run, encoders and the choice of a student, shows its progress (`working`)."""
+    """Set whether inner steps of a run, such as the choice of a student, show their progress (`working`)."""
     return _within(_shown, progress)
 
 
@@ -71,7 +71,7 @@ def _within(variable: ContextVar[V], value: V) -> Generator[None]:
 
 @contextlib.contextmanager
 def working(label: str, total: int) -> Generator[Report]:
-    """`reporting` where `showing` says so; a bar below that of the work around it, unless that counts the same."""
+    """Do `reporting` if `showing` says so, with a bar below that of the outer work, unless that counts the same."""
     shown = _shown.get() and total > 0 and (_around.get() or True)
     with reporting(shown, label=label + _phase.get(), total=total) as report:
         yield report
@@ -86,7 +86,7 @@ def tracked(items: Iterable[T], label: str, *, total: int, least: int = _MANY) -
 
 
 def _with_lines(label: str, bar: Report) -> Report:
-    """`bar`, which prints a line with an estimate every `_EVERY` seconds, too, where there is no terminal."""
+    """Return `bar`; without a terminal it also prints a line with an estimate every `_EVERY` seconds."""
     if sys.stdout.isatty():
         return bar
     begun = printed = time.monotonic()

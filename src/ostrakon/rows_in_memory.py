@@ -71,7 +71,7 @@ def _whole(read: Any, given: Any) -> Any:
 
 
 def as_written(private: Any, public: Any, representation: Any) -> tuple[Any, Any, Columns]:
-    """(private rows, public rows, kinds of the columns that were read): text of numbers or dates as the files' reader.
+    """Return (private rows, public rows, kinds of the columns that were read), reading text as a file's reader does.
 
     A column is read, or left out with a warning (`LeftOut`), if `written_as_text` says so of the public one. Anything
     but two frames stays as it is.
@@ -260,5 +260,5 @@ def target_array(y: Any) -> Any:
 
 
 def is_free_form(X: Any) -> bool:
-    """Whether X is a frame (which may have text and gaps) or images: scikit-learn would refuse or flatten them."""
+    """Return whether X is a frame (with text, with gaps) or images, which scikit-learn would refuse or flatten."""
     return hasattr(X, "iloc") or (hasattr(X, "ndim") and X.ndim > 2)

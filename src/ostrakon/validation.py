@@ -66,7 +66,7 @@ def _real(name: str, value: Any, allowed: str, *, holds: Callable[[float], bool]
 
 
 def positive(name: str, value: Any) -> float:
-    """`value` as a float, refused unless it is a finite real number above 0 (bools, NaN, inf, strings are refused).
+    """Return `value` as a float, refused unless it is a finite real number above 0 (no bool, no string).
 
     >>> positive("sigma", 40)
     40.0
@@ -75,7 +75,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def scale(name: str, value: Any, *, at_most: float = 1e50) -> float:
-    """`value` as a float, refused unless it is a real number from 1e-50 to `at_most`: a scale of noise, or its inverse.
+    """Return `value` as a float, refused unless it is a real number from 1e-50 to `at_most` (a noise scale).
 
     Within that, no product or square of two of them leaves the range of a float.
     """
@@ -86,27 +86,27 @@ def scale(name: str, value: Any, *, at_most: float = 1e50) -> float:
 
 
 def non_negative(name: str, value: Any) -> float:
-    """`value` as a float, refused unless it is a finite real number of at least 0."""
+    """Return `value` as a float, refused unless it is a finite real number of at least 0."""
     return _real(name, value, "a finite number of at least 0", holds=lambda number: number >= 0)
 
 
 def finite(name: str, value: Any) -> float:
-    """`value` as a float, refused unless it is a finite real number."""
+    """Return `value` as a float, refused unless it is a finite real number."""
     return _real(name, value, "a finite number")
 
 
 def fraction(name: str, value: Any) -> float:
-    """`value` as a float, refused unless it lies strictly between 0 and 1 (delta, a probability)."""
+    """Return `value` as a float, refused unless it lies strictly between 0 and 1 (delta, a probability)."""
     return _real(name, value, "a number strictly between 0 and 1", holds=lambda number: 0 < number < 1)
 
 
 def fraction_or_zero(name: str, value: Any) -> float:
-    """`value` as a float, refused unless it is at least 0 and below 1 (delta, also of pure DP)."""
+    """Return `value` as a float, refused unless it is at least 0 and below 1 (delta, also of pure DP)."""
     return _real(name, value, "a number of at least 0 and below 1", holds=lambda number: 0 <= number < 1)
 
 
 def whole(name: str, value: Any, *, at_least: int = 0, at_most: int | None = None) -> int:
-    """`value` as an int, refused unless it is an integer (not a bool) within the bounds, and up to `LARGEST_WHOLE`."""
+    """Return `value` as an int, refused unless it is an integer (no bool) within the bounds and `LARGEST_WHOLE`."""
     allowed = f"an integer of at least {at_least}" + ("" if at_most is None else f" and at most {at_most}")
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         _refuse(name, value, allowed)
@@ -119,7 +119,7 @@ def whole(name: str, value: Any, *, at_least: int = 0, at_most: int | None = Non
 
 
 def line(name: str, value: Any) -> str:
-    """`value`, refused unless it is one line of printable text, short enough to be a name."""
+    """Return `value`, refused unless it is one line of printable text, short enough to be a name."""
     if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_LINE or not value.isprintable():
         _refuse(name, value, f"printable text of 1 to {LONGEST_LINE} characters")
     return value
@@ -154,6 +154,6 @@ def marked_fields(kind: type, mark: type[M]) -> dict[str, M]:
 
 
 def _marks(hint: Any, mark: type[M]) -> list[M]:
-    """The marks in an annotation, also within `... | None`."""
+    """Return the marks in an annotation, also within `... | None`."""
     inner = [one for part in typing.get_args(hint) for one in _marks(part, mark)]
     return inner + [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, mark)]

@@ -161,7 +161,7 @@ class Votes:
         return self.queries
 
     def __getitem__(self, rows: slice | Sequence[int] | NDArray[Any]) -> Self:
-        """The chosen queries, as votes of the same ensemble."""
+        """Return the chosen queries, as votes of the same ensemble."""
         chosen = self._like(np.atleast_2d(self.counts[rows]))
         chosen.classes_are_public = self.classes_are_public
         return chosen
@@ -240,7 +240,7 @@ class BoundedVotes(Votes):
         return votes
 
     def __getitem__(self, rows: slice | Sequence[int] | NDArray[Any]) -> Self:
-        """The chosen queries, without repetition: else a teacher would vote more often than allowed."""
+        """Return the chosen queries, without repetition: else a teacher would vote more often than allowed."""
         chosen = np.arange(self.queries)[rows]
         if len(np.unique(chosen)) < np.size(chosen):
             raise InvalidInput("rows must name no query twice: its teachers would exceed their max_contributions.")

@@ -103,27 +103,27 @@ def _show(votes: Votes, law: Mechanism, cost: Account, *, as_json: bool) -> None
 
 
 def read_votes(path: Path, **shape: Any) -> Votes:
-    """The votes of a file; shape: of `load_votes`, None where it was not given. Errors: `InvalidInput`."""
+    """Return the votes of a file; shape: of `load_votes`, None where it was not given. Errors: `InvalidInput`."""
     from ostrakon.data.votes_file import load_votes
 
     return load_votes(path, **{name: value for name, value in shape.items() if value is not None})
 
 
 def mechanism_of(text: str, parameters: dict[str, Any]) -> Mechanism:
-    """The mechanism NAME or NAME(parameter=value, ...), with `parameters` that were given as options."""
+    """Return the mechanism NAME or NAME(parameter=value, ...), with `parameters` that were given as options."""
     own = with_own_parameters({"mechanism": text, **parameters})
     return build(own.pop("mechanism"), own)
 
 
 def first_queries(votes: Votes, queries: int | None) -> Votes:
-    """The first `queries` rows of the votes."""
+    """Return the first `queries` rows of the votes."""
     if queries is None:
         return votes
     return votes[: whole("--queries", queries, at_least=1, at_most=votes.queries)]
 
 
 def planning_votes(votes: Votes, *, public: bool, plurality: float | None, dispersion: float) -> PublicVotes | None:
-    """The votes for planning a gate: the given ones if declared public, or simulated ones of their shape."""
+    """Return the votes for planning a gate: the given ones if declared public, or simulated ones of their shape."""
     if public:
         return PublicVotes(votes.counts, teachers=votes.teachers, abstentions=votes.abstentions)
     if plurality is None:
@@ -141,7 +141,7 @@ def planning_votes(votes: Votes, *, public: bool, plurality: float | None, dispe
 
 
 def as_object(votes: Votes, cost: Account) -> dict[str, Any]:
-    """The output of `--json`. An infinite epsilon is the text "infinity", because JSON has no such number."""
+    """Return the output of `--json`. An infinite epsilon is the text "infinity", because JSON has no such number."""
     local = published = None
     if cost.data_dependent is not None and cost.forecast is not None:
         private_cost = cost.data_dependent.reveal()
@@ -180,7 +180,7 @@ def as_object(votes: Votes, cost: Account) -> dict[str, Any]:
 
 
 def as_table(votes: Votes, mechanism: Mechanism, cost: Account) -> Table:
-    """The same as a small table."""
+    """Return the same as a small table."""
     classes = f"{votes.classes:,} classes"
     if not votes.classes_are_public:
         classes += " seen (the worst case is for any number: --classes may lower it)"

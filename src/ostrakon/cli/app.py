@@ -65,7 +65,7 @@ class OnceCommand(TyperCommand):
     """A command that refuses an option given twice, of which only the last would count, and names wrong arguments."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The arguments besides options."""
+        """Return the arguments besides options."""
         seen = set[Any]()
         for one in self.make_parser(ctx).parse_args(args=list(args))[2]:
             if one in seen and one.param_type_name == "option" and not one.multiple:
@@ -94,7 +94,7 @@ class Commands(typer.Typer):
     """A group of commands that take each option once."""
 
     def command(self, *given: Any, **more: Any) -> Any:
-        """As of Typer."""
+        """Register a command, as Typer does."""
         return super().command(*given, **{"cls": OnceCommand, **more})
 
 
@@ -115,7 +115,7 @@ class SafeConsole(Console):
     """
 
     def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
-        """As of rich."""
+        """Render as rich does."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(_CONTROL.sub("\ufffd", segment.text), segment.style)
 
@@ -171,7 +171,7 @@ def main() -> None:
 
 
 def is_lack_of_memory(error: BaseException) -> bool:
-    """Whether an error means a lack of memory: not every library raises MemoryError."""
+    """Return whether an error means a lack of memory: not every library raises MemoryError."""
     seen: BaseException | None = error
     while seen is not None:
         message = str(seen).lower()
@@ -191,7 +191,7 @@ _NO_MEMORY = (
 
 @contextlib.contextmanager
 def bar(label: str) -> Generator[Callable[[int, int], None]]:
-    """A progress bar on the error stream: a function (done, total) to call; the bar disappears at the end."""
+    """Show a progress bar on the error stream until the end, and yield a function (done, total) to call."""
     with Progress(*columns(), console=errors, transient=True) as display:
         task = display.add_task(label, total=None, visible=False)
         yield lambda done, total: display.update(task, completed=done, total=total, visible=True)
@@ -215,7 +215,7 @@ def _fail(sentence: str) -> NoReturn:
 
 
 def _arguments(commands: typer.Typer = app) -> set[str]:
-    """The names of all options of the called command, as arguments of the library."""
+    """Return the names of all options of the called command, as arguments of the library."""
     group: Any = typer.main.get_group(commands)
     context = typer.Context(group)
     arguments = (

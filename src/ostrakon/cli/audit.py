@@ -163,7 +163,7 @@ def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float,
 
 
 def _read_run(path: Path, jobs: int) -> tuple[Any, Any, Any]:
-    """The task, the options and the plan of the run in the folder `path`, or of the options in that file."""
+    """Return the task, the options and the plan of the run in the folder `path`, or of the options in that file."""
     from ostrakon.cli.train import read_config
     from ostrakon.features.text import reads_text
     from ostrakon.options.files import Files
@@ -214,7 +214,7 @@ def _audit_levels(task: Any, options: Any, plan: Any, *, samples: int, confidenc
 
 
 def _function(name: str) -> Any:
-    """The function named MODULE:FUNCTION, also from modules of the working directory."""
+    """Return the function named MODULE:FUNCTION, also from modules of the working directory."""
     module, _, attribute = name.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")

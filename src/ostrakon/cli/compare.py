@@ -88,7 +88,7 @@ def compare(
 
 
 def read_labels(path: Path, queries: int, *, names: Sequence[str] = ()) -> IntArray:
-    """The first `queries` labels of a .npy file, or of a text file with a class number or one of `names` per line."""
+    """Return the first `queries` labels of a .npy file, or of a text file with a number or one of `names` per line."""
     try:
         if path.suffix == ".npy":
             values = np.load(path, allow_pickle=False)

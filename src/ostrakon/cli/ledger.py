@@ -117,7 +117,7 @@ def verify(
 
 
 def _facts(recorded: Recorded, url: str) -> list[str]:
-    """What the ledger says of a run, what was compared with it, and what was not."""
+    """Return what the ledger says of a run, what was compared with it, and what was not."""
     from ostrakon.statements.statement import round_up
 
     account, run = recorded.account, recorded.spend
@@ -173,19 +173,19 @@ def _require_unit(unit: str, name: str, by: str | None) -> None:
 
 
 def _of_ledger(url: str | None, option: str | None) -> str:
-    """The ledger's URL, given in one of two places."""
+    """Return the ledger's URL, given in one of two places."""
     if (url is None) == (option is None):
         raise InvalidInput("The ledger must be given once, as `ostrakon ledger show URL` or with --ledger URL.")
     return url if url is not None else str(option)
 
 
 def _of_account(url: str | None, name: str | None, option: str | None) -> tuple[str, str]:
-    """The ledger's URL and the account's name."""
+    """Return the ledger's URL and the account's name."""
     return _of_both(url, name, option, what="the account", name="NAME")
 
 
 def _of_both(first: str | None, second: str | None, option: str | None, *, what: str, name: str) -> tuple[str, str]:
-    """The ledger's URL and another argument, which is the only one with --ledger."""
+    """Return the ledger's URL and another argument, which is the only one with --ledger."""
     url, other = (first, second) if option is None else (option, first)
     if url is None or other is None or (option is not None and second is not None):
         raise InvalidInput(f"The ledger and {what} must be given, as URL {name} or as {name} with --ledger URL.")

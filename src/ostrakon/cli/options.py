@@ -31,7 +31,7 @@ class Declared:
 
 
 def mechanism_parameters() -> dict[str, Declared]:
-    """The parameters of every registered mechanism, by name."""
+    """Return the parameters of every registered mechanism, by name."""
     return {
         name: Declared(kind=_type_of(name), help=f"{one.help} ({_owners(name)})", panel=_PANEL)
         for name, one in declared_parameters().items()
@@ -39,7 +39,7 @@ def mechanism_parameters() -> dict[str, Declared]:
 
 
 def votes_file() -> dict[str, Declared]:
-    """The options of a file with votes, for `ostrakon.data.votes_file.load_votes`."""
+    """Return the options of a file with votes, for `ostrakon.data.votes_file.load_votes`."""
     options: dict[str, tuple[type, str]] = {
         "kind": (str, "What the columns are: auto, counts or predictions. [default: auto]"),
         "teachers": (int, "Number of teachers."),
@@ -50,7 +50,7 @@ def votes_file() -> dict[str, Declared]:
 
 
 def options_of(settings: type[Settings]) -> dict[str, Declared]:
-    """The options that the fields of `settings` declare, by name."""
+    """Return the options that the fields of `settings` declare, by name."""
     kinds = plain_types(settings)
     return {
         name: Declared(kind=kinds[name], help=one.help, panel=one.panel, advanced=one.advanced)
@@ -59,7 +59,7 @@ def options_of(settings: type[Settings]) -> dict[str, Declared]:
 
 
 def with_options(**declared: Mapping[str, Declared]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A decorator that adds options to `command`, which receives them as dicts by name, with None where not given.
+    """Return a decorator that adds options to `command`, which receives them as dicts by name, None if not given.
 
     declared: argument of `command` → the options that it receives.
     """
@@ -100,7 +100,7 @@ def _parameter(name: str, one: Declared) -> inspect.Parameter:
 
 
 def in_command_line_words(message: str, names: typing.Collection[str]) -> str:
-    """An error message of the library with the arguments `names` written as options.
+    """Return an error message of the library with the arguments `names` written as options.
 
     >>> in_command_line_words("sigma2 must be a number, got 'x'.", ["sigma2"])
     "--sigma2 must be a number, got 'x'."
@@ -121,7 +121,7 @@ def _option(name: str) -> str:
 
 
 def _type_of(name: str) -> type:
-    """The type of a parameter by the first mechanism that has it: int or float."""
+    """Return the type of a parameter by the first mechanism that has it: int or float."""
     kind = next(kind for kind in MECHANISMS.values() if name in kind.declared())
     return int if plain_types(kind)[name] is int else float
 

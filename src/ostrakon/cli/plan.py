@@ -112,7 +112,7 @@ def plan(
 
 
 def _target(target: str | None, classes: str | None, range: str | None) -> dict[str, Any]:
-    """The target and how it is read, as `read_public` takes them."""
+    """Return the target and how it is read, as `read_public` takes them."""
     labels = labels_of_rows(target, classes)
     coding = other_target(None if range is None else Quantity.of(range), labels)
     if labels is None:

@@ -49,7 +49,7 @@ def reproduce(
 
 
 def rich_table(table: Table) -> RichTable:
-    """`table` as Rich prints it: numbers to four digits, an empty cell where there is none."""
+    """Return `table` as Rich prints it: numbers to four digits, an empty cell where there is none."""
     result = RichTable(*table.columns, title=table.title, title_justify="left", title_style="bold")
     for column in result.columns[1:]:
         column.justify = "right"

@@ -28,7 +28,7 @@ def number(epsilon: float) -> float | str:
 
 
 def only(name: str, values: list[int] | None) -> int | None:
-    """The value of an option that may be given once, where there is one mechanism."""
+    """Return the value of an option that may be given once, where there is one mechanism."""
     if values is not None and len(values) > 1:
         raise InvalidInput(f"{name} must be given once for one mechanism, got {len(values)} times.")
     return values[0] if values else None
@@ -37,7 +37,7 @@ def only(name: str, values: list[int] | None) -> int | None:
 def stages_of(
     mechanisms: Sequence[Mechanism], queries: list[int] | None, max_answers: list[int] | None, *, rows: int
 ) -> list[Stage]:
-    """One stage for each mechanism. rows: how many queries there are votes on.
+    """Return one stage for each mechanism. rows: how many queries there are votes on.
 
     Errors: `InvalidInput` for numbers that do not fit.
     """
@@ -56,7 +56,7 @@ def stages_of(
 
 
 def earlier_of(earlier: str | None) -> WorstCase | None:
-    """The earlier release of EPSILON,DELTA. Errors: `InvalidInput` for anything else."""
+    """Return the earlier release of EPSILON,DELTA. Errors: `InvalidInput` for anything else."""
     if earlier is None:
         return None
     try:

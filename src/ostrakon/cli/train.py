@@ -78,7 +78,7 @@ def train(
 
 
 def read_config(path: Path, *, given_as: str = "--config") -> dict[str, Any]:
-    """Options from a TOML file: its tables [asked] and [report], or else its top level.
+    """Read options from a TOML file: its tables [asked] and [report], or else its top level.
 
     given_as: the option that named the file.
     """

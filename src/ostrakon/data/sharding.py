@@ -322,7 +322,7 @@ class _Split:
         return ShardFolder.open(target, self.n_teachers)
 
     def _copy(self, aside: Path, spill: Path, number: str, piece: str, target: Path) -> None:
-        """One SQL statement: every row with its teacher's number, partitioned by piece."""
+        """Return the SQL statement that copies every row with its teacher's number, partitioned by piece."""
         size = len(pieces(self.n_teachers)[0])
         # Spilled rows are private: they stay beside the shards, never in a shared temporary folder.
         how: dict[str, Any] = {"temp_directory": spill.as_posix(), "memory_limit": self.memory_limit}

@@ -31,7 +31,7 @@ class CountedRows:
 
     @classmethod
     def of(cls, marks: Marks) -> Self:
-        """From the marks of all rows, in memory."""
+        """Compare the marks of all rows in memory."""
         different, times = np.unique(marks, return_counts=True)
 
         def among(marks: Marks) -> NDArray[np.int64]:

@@ -72,7 +72,7 @@ class Student:
         return self._answers(rows)[1]
 
     def predict(self, rows: Any) -> np.ndarray:
-        """The likeliest class of every row, its estimated quantity, or 0 and 1 of several labels, (rows, labels)."""
+        """Return the most likely class of each row, its quantity, or 0 and 1 of several labels, (rows, labels)."""
         if self._estimates or self._several:
             return self._answers(rows)[0]
         return self.classes_[self._answers(rows)[0]]
@@ -88,7 +88,7 @@ class Student:
         return as_lists(likely, places, threshold, self.classes_, sets["labels"])
 
     def predict_interval(self, rows: Any, coverage: float = 0.9) -> np.ndarray:
-        """The lower and the upper end of the interval of every row, (rows, 2); model_card.md says what they cover."""
+        """Return both ends of the interval of every row, (rows, 2); model_card.md says what they cover."""
         intervals = self.description.get("prediction_intervals")
         if intervals is None:
             raise ValueError(NO_INTERVALS)
@@ -129,19 +129,19 @@ class Student:
 
 
 def threshold_for(thresholds: Mapping[float, float], coverage: float) -> float:
-    """The threshold, or the half-width, of a coverage. Errors: ValueError for one that is not offered."""
+    """Return the threshold, or the half-width, of a coverage. Errors: ValueError for one that is not offered."""
     if coverage not in thresholds:
         raise ValueError(f"coverage must be one of {', '.join(map(str, thresholds))}, got {coverage!r}.")
     return thresholds[coverage]
 
 
 def interval_around(values: Any, half_width: float, low: float, high: float) -> np.ndarray:
-    """The ends of intervals around estimates, within the range from low to high, (rows, 2)."""
+    """Return the ends of intervals around estimates, within the range from low to high, (rows, 2)."""
     return np.column_stack([np.maximum(values - half_width, low), np.minimum(values + half_width, high)])
 
 
 def as_lists(likely: Any, places: Any, threshold: float, classes: Any, labels: Sequence[Any]) -> list[list[Any]]:
-    """The labels of each row's set: its own (at `places`), and those with a probability of at least the threshold.
+    """Return the labels of each row's set: its own (at `places`), and those that reach the threshold.
 
     likely: probabilities, (rows, classes). classes: their labels. labels: all labels, which a threshold of 0 gives.
     """
@@ -153,12 +153,12 @@ def as_lists(likely: Any, places: Any, threshold: float, classes: Any, labels: S
 
 
 def _load_pyfunc(folder: str) -> Student:  # pyright: ignore[reportUnusedFunction] (MLflow calls it)
-    """The student of a folder, under the name by which MLflow loads a model."""
+    """Return the student of a folder, under the name by which MLflow loads a model."""
     return Student(folder)
 
 
 def read_table(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The columns of `rows` by name, read cell by cell: numbers as doubles, NaN where missing, categories as text.
+    """Return the columns of `rows` by name, read cell by cell: numbers as doubles, NaN if missing, categories as text.
 
     columns: "name" and "kind" of each; kinds: number, decimal comma (0,5), amount ($1,234.50), date (days since 2000,
     also "date (day first)", 31/12/2024, "date (month first)", 12/31/2024, and "date (digits)", 20241231),
@@ -279,7 +279,7 @@ def _is_plain(cells: Any) -> bool:
 
 
 def read_number(cell: Any) -> float:
-    """A cell as a number; NaN for what is none, and for infinities."""
+    """Return a cell as a number; NaN for what is none, and for infinities."""
     if isinstance(cell, str):
         text = unquoted(cell.strip())
         number = float(text) if _NUMBER.fullmatch(text) else math.nan
@@ -294,7 +294,7 @@ def read_number(cell: Any) -> float:
 
 
 def read_comma_number(cell: Any) -> float:
-    """A cell as a number whose text has a decimal comma (0,5 or 1.234,5); NaN for what is none."""
+    """Return a cell as a number whose text has a decimal comma (0,5 or 1.234,5); NaN for what is none."""
     if isinstance(cell, str):
         text = unquoted(cell.strip())
         cell = _SIGNS.sub("", text).replace(".", "").replace(",", ".") if _COMMA_NUMBER.fullmatch(text) else "none"
@@ -302,7 +302,7 @@ def read_comma_number(cell: Any) -> float:
 
 
 def read_amount(cell: Any) -> float:
-    """A cell as a number whose text may have signs, and commas between thousands ($1,234.50); NaN for what is none."""
+    """Return a cell as a number whose text may have signs, and commas between thousands ($1,234.50); NaN for others."""
     if isinstance(cell, str):
         text = unquoted(cell.strip())
         cell = _SIGNS.sub("", text).replace(",", "") if _AMOUNT.fullmatch(text) else "none"
@@ -310,14 +310,14 @@ def read_amount(cell: Any) -> float:
 
 
 def unquoted(text: str) -> str:
-    """Text without one pair of quotes around all of it: '7' is 7."""
+    """Return text without one pair of quotes around all of it: '7' is 7."""
     quote, inner = text[:1], text[1:-1]
     alike = len(text) > 2 and quote == text[-1] and quote in "'\"" and quote not in inner
     return inner.strip() if alike else text
 
 
 def read_date(cell: Any) -> float:
-    """A moment, or its ISO text, as days since 2000 (UTC where no zone is named); NaN for what is none."""
+    """Return a moment, or its ISO text, as days since 2000 (UTC where no zone is named); NaN for what is none."""
     if isinstance(cell, np.datetime64):
         cell = cell.astype("datetime64[us]").item()
     if isinstance(cell, str):
@@ -342,17 +342,17 @@ def read_date(cell: Any) -> float:
 
 
 def read_day_first(cell: Any) -> float:
-    """A moment, or its text such as 31/12/2024 1:20 PM, as days since 2000; NaN for what is none."""
+    """Return a moment, or its text such as 31/12/2024 1:20 PM, as days since 2000; NaN for what is none."""
     return read_date(_as_iso(cell, day_first=True) if isinstance(cell, str) else cell)
 
 
 def read_month_first(cell: Any) -> float:
-    """A moment, or its text such as 12/31/2024 13:20, as days since 2000; NaN for what is none."""
+    """Return a moment, or its text such as 12/31/2024 13:20, as days since 2000; NaN for what is none."""
     return read_date(_as_iso(cell, day_first=False) if isinstance(cell, str) else cell)
 
 
 def read_digits(cell: Any) -> float:
-    """A moment, or a number of eight digits such as 20241231, as days since 2000; NaN for what is none."""
+    """Return a moment, or a number of eight digits such as 20241231, as days since 2000; NaN for what is none."""
     if isinstance(cell, (datetime.date, np.datetime64)):
         return read_date(cell)
     found = _EIGHT_DIGITS.fullmatch(read_word(cell, frozenset()))
@@ -387,7 +387,7 @@ _FORM = "%Y-%m-%dT%H:%M:%S%z"
 
 
 def read_duration(cell: Any) -> float:
-    """A duration as days; NaN for what is none."""
+    """Return a duration as days; NaN for what is none."""
     if isinstance(cell, np.timedelta64):
         return math.nan if np.isnat(cell) else float(cell / np.timedelta64(1, "D"))
     if not isinstance(cell, datetime.timedelta) or cell != cell:
@@ -396,7 +396,7 @@ def read_duration(cell: Any) -> float:
 
 
 def read_word(cell: Any, known: Any) -> str:
-    """A cell as a category: its text, "" where it is missing. Whole numbers have no decimal point: 7.0 is "7".
+    """Return a cell as a category: its text, "" where it is missing. Whole numbers have no decimal point: 7.0 is "7".
 
     known: the categories of the public data. Text that is none of them loses outer spaces and quotes, and is missing
     where it is one of the usual signs for that.
@@ -515,7 +515,7 @@ class _Torch:
 
 
 def read_safetensors(path: Path) -> dict[str, Any]:
-    """The arrays of a safetensors file: a header of JSON, then their bytes."""
+    """Return the arrays of a safetensors file: a header of JSON, then their bytes."""
     data = path.read_bytes()
     start = 8 + int.from_bytes(data[:8], "little")
     kinds = {"F32": "<f4", "F64": "<f8", "I64": "<i8"}

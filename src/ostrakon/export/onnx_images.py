@@ -57,7 +57,7 @@ def _clipped(graph: Graph, pixel: str, more: int, most: int) -> str:
 
 
 def _histograms(graph: Graph, images: str, shape: tuple[int, int], cell: tuple[int, ...], orientations: int) -> str:
-    """As `skimage.feature.hog` with blocks of 2 x 2 cells and L2-Hys: each cell's sum is rounded after every pixel."""
+    """Compute `skimage.feature.hog` with 2 x 2 cells a block and L2-Hys; a cell's sum is rounded after every pixel."""
     add = graph.add
     (height, width), (cell_height, cell_width) = shape, cell
     up, left = height // cell_height, width // cell_width

@@ -189,7 +189,7 @@ def _spreading(graph: Graph, model: Any, rows: Any) -> Answer:
 
 
 def _neighbour_weights(graph: Graph, model: Any, features: str) -> str:
-    """As `ostrakon.students.label_spreading.neighbour_weights`, of the model's pool: (rows, pool)."""
+    """Compute `ostrakon.students.label_spreading.neighbour_weights` of the model's pool: (rows, pool)."""
     distances = squared_distances(graph, features, model.pool_)
     near = min(model.neighbours, len(model.pool_))
     nearest = graph.add("TopK", distances, np.array([near]), outputs=2, axis=1, largest=0, sorted=1)

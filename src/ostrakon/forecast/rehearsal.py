@@ -109,7 +109,7 @@ class _Repetition:
     def of(
         cls, public: PublicRows, view: View, rows: IntArray, repetition: int, options: Options, *, records: int
     ) -> _Repetition:
-        """rows: those with labels, or all rows, whose labels are then simulated. view: of all public rows."""
+        """Build a repetition. rows: those with labels, or all, whose labels are then simulated. view: of all rows."""
         rng = np.random.default_rng([options.seed, repetition])
         simulated = not len(public.labelled)
         y = simulated_labels(view.public, classes=len(public.classes), rng=rng) if simulated else public.y

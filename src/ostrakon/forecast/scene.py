@@ -45,7 +45,7 @@ class Scene:
     def of(
         cls, public: PublicRows, view: View, y: NDArray[Any], *, pool: IntArray, private: IntArray, options: Options
     ) -> Scene:
-        """view: of all public rows, whose features are computed once for all scenes."""
+        """Build a scene. view: of all public rows, whose features are computed once for all scenes."""
         pool_view = dataclasses.replace(view, public=view.public[pool])
         learning = Learning(
             X_public=take_rows(public.X, pool), view=pool_view, student=options.student, seed=options.seed

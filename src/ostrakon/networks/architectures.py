@@ -23,7 +23,7 @@ def mlp(shape: tuple[int, ...], classes: int) -> Any:
 
 
 def lenet(shape: tuple[int, ...], classes: int) -> Any:
-    """Two 5x5 convolutions with pooling and two hidden layers, 62,000 weights on 28x28 (LeCun 1998, with ReLU)."""
+    """Return two 5x5 convolutions with pooling and two hidden layers, 62,000 weights on 28x28 (LeCun 1998, ReLU)."""
     channels, height, width = _image(shape, "lenet", 12)
     flat = 16 * ((height // 2 - 4) // 2) * ((width // 2 - 4) // 2)
     # Pooling before the ReLU gives the same values with a quarter of the ReLU's work.

@@ -8,7 +8,7 @@ from threadpoolctl import ThreadpoolController
 
 
 def on_one_thread(*, api: str | None = "blas") -> Any:
-    """A context in which the libraries of an API, "blas", "openmp" or None for both, that are loaded use one thread.
+    """Return a context in which loaded libraries of an API ("blas", "openmp", None: both) use one thread.
 
     Libraries are looked for again only after an import: to look for them takes longer than a small fit.
     """

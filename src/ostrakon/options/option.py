@@ -62,7 +62,7 @@ class Settings:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """From plain values by name; other names are ignored.
+        """Build settings from plain values by name; other names are ignored.
 
         Errors: `InvalidInput` for a bad value, and if a required one is missing.
         """

@@ -224,7 +224,7 @@ class Options(Settings):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """From plain values by name, the mechanisms' parameters included; other names are ignored."""
+        """Build options from plain values by name, the mechanisms' parameters included; other names are ignored."""
         values = with_own_parameters(values)
         parameters = {name: values[name] for name in declared_parameters() if name in values}
         return cls(parameters=parameters, **{name: values[name] for name in cls.options() if name in values})

@@ -144,7 +144,7 @@ def _betas(log_q: FloatArray, sigma: float, order: float) -> FloatArray:
 
 @compiled
 def _algorithm_3(log_q: FloatArray, x: FloatArray, sigma: float, order: float, q0: float, classes: int) -> FloatArray:
-    """max(beta(B_U(q)) - beta(q), beta(q) - beta(B_L(q))) from ln q and x = Phi^-1(q / (classes - 1))."""
+    """Return max(beta(B_U(q)) - beta(q), beta(q) - beta(B_L(q))) from ln q and x = Phi^-1(q / (classes - 1))."""
     independent = order / sigma**2
     shift = math.sqrt(2) / sigma
     others = math.log(classes - 1)
@@ -164,7 +164,7 @@ def _algorithm_3(log_q: FloatArray, x: FloatArray, sigma: float, order: float, q
 def _log_q_at_distances(
     rows: IntArray, distances: IntArray, log_tail: FloatArray, tail: FloatArray, q0: float, q1: float
 ) -> FloatArray:
-    """ln q of Algorithm 4's histogram at each distance; 1 where the path is at its plateau by then.
+    """Return ln q of Algorithm 4's histogram at each distance; 1 where the path is at its plateau by then.
 
     rows: sorted downward. log_tail[g], tail[g]: ln Phi and Phi of minus a gap of g votes, in noise units.
     Towards larger q the top gives one vote a step to the second; towards smaller q it takes one from the currently
@@ -218,7 +218,7 @@ def _level(v: IntArray, d: int) -> None:
 
 @compiled
 def _log_q_of_sorted(v: IntArray, log_tail: FloatArray, tail: FloatArray, most: float) -> float:
-    """ln q of Proposition 7 from a table; v[1] is the runner-up."""
+    """Return ln q of Proposition 7 from a table; v[1] is the runner-up."""
     classes, top = len(v), int(v[0])
     lead = float(log_tail[top - int(v[1])])
     total = 0.0

@@ -49,7 +49,7 @@ def check_sensitivities(
 
 
 def theorem_24(totals: ArrayLike, *, smoothness: float) -> FloatArray:
-    """max_d e^(-beta d) times the summed sensitivity at distance d; `totals` has the distances on its last axis.
+    """Return max_d e^(-beta d) times the summed sensitivity at distance d; `totals` has the distances on its last axis.
 
     smoothness: beta, above 0. Guarantee: a beta-smooth bound on the sum's local sensitivity.
     Source: pate-2018, Theorem 24.
@@ -147,7 +147,7 @@ def _(mechanism: ConfidentGNMax, votes: Votes, order: float, weights: FloatArray
 
 
 def _smooth(summed: _Summed, teachers: int, smoothness: float) -> float:
-    """max_d e^(-beta d) summed(d), summed being non-decreasing in d, without computing it at every d.
+    """Return max_d e^(-beta d) summed(d), summed being non-decreasing in d, without computing it at every d.
 
     Between two distances l < r no term exceeds e^(-beta (l+1)) summed(r): intervals whose bound does not beat the best
     value found are dropped, the others are halved.

@@ -13,7 +13,7 @@ _SO_FAR = (
 
 
 def account_table(account: History) -> Table:
-    """One account: a line a run, its own epsilon beside what all runs up to it cost together, and what remains."""
+    """Return the table of an account: for each run its epsilon, the cost of all runs up to it, and the remainder."""
     cap = account.cap
     table = Table(
         title=Text(

@@ -197,7 +197,7 @@ def strength(content: dict[str, Any]) -> str:
 
 
 def _factor(epsilon: float) -> str:
-    """exp(epsilon), rounded up to three digits.
+    """Return exp(epsilon), rounded up to three digits.
 
     >>> _factor(2.0), _factor(10.0), _factor(800.0)
     ('7.39', '22,100', '10^348')

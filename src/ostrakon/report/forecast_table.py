@@ -23,7 +23,7 @@ _ALWAYS = {
 
 
 def outlook_table(outlook: Outlook) -> Table:
-    """One row for each mechanism and epsilon: what would be asked, the noise, the cost; no rehearsal is needed."""
+    """Return one row for each mechanism and epsilon: queries, noise and cost, without a rehearsal."""
     target = "a quantity" if outlook.target == "quantity" else f"{outlook.classes} {outlook.target}"
     title = f"{outlook.records:,} private {outlook.unit}s, {outlook.pool:,} public rows, {target}"
     title += "".join(f", delta {delta:g}" for delta in {one.plan.delta for one in outlook.offers if one.plan})

@@ -357,7 +357,7 @@ def _problem(
     headers: Mapping[str, str] | None = None,
     close: bool = False,
 ) -> JSONResponse:
-    """A refusal. word: its code in words, if it is not that of the status. close: close the connection without reading
+    """Return a refusal. word: its code, if not that of the status. close: close the connection without reading
     any more of it.
     """
     fixed = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}.get(code, {})

@@ -171,7 +171,7 @@ class RequestQueue:
         return [next(results) if isinstance(request, Request) else request for request in parsed]
 
     def _answer_requests(self, requests: list[Request]) -> Sequence[tuple[str, ...] | Exception]:
-        """As of `Labeller.answer`, but an unexpected error in one request does not fail the others."""
+        """Answer as `Labeller.answer` does, but an unexpected error in one request does not fail the others."""
         try:
             results = self.labeller.answer(requests)
             self._last_failure = -math.inf

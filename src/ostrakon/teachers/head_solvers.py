@@ -122,7 +122,7 @@ def _score_kernel_ridge(parameters: Any, head: Head, some: FloatArray, unit: flo
 
 
 def _kernel(some: FloatArray, X: FloatArray, width: float) -> FloatArray:
-    """exp(-|q - x|^2 / width) of lifted q and of x, (queries, rows)."""
+    """Return exp(-|q - x|^2 / width) of lifted q and of x, (queries, rows)."""
     features = X.shape[1]
     rows = _zeros(len(X), some.shape[1])
     rows[:, :features] = X * (2 / width)
