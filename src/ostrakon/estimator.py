@@ -311,7 +311,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         -----
         Estimated from released answers that were held out (`ostrakon.students.prediction_sets`), so it costs no
         privacy; the coverage holds in 95% of fits if private and public rows are alike within cells. It is a mean over
-        all records: of a rare class fewer may be covered.
+        all records: fewer of a rare class may be covered.
         """
         check_is_fitted(self)
         student: Any = self.released_

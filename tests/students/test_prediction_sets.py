@@ -97,10 +97,10 @@ def test_the_label_of_a_student_is_in_its_set():
 @pytest.mark.parametrize(
     ("of", "sentence"),
     [
-        ("private records", "It is a mean over all records: of a rare class few or none may be covered."),
+        ("private records", "It is a mean over all records: few or none of a rare class may be covered."),
         (
             "private users, each counted once",
-            "It is a mean over all users: of a rare class few or none may be covered.",
+            "It is a mean over all users: few or none of a rare class may be covered.",
         ),
     ],
 )

@@ -116,7 +116,7 @@ class Options(Settings):
     teachers: Annotated[
         int | None,
         _privacy(
-            help="Number of teachers to train. [default: by the mechanism; mostly every record is one]",
+            help="Number of teachers to train. [default: depends on the mechanism; usually all records]",
             check=_some,
             python="n_teachers",
         ),

@@ -251,8 +251,8 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], m
             if student.high == 1 and informative:
                 sentences.append(
                     "The lower end for the student is cautious, and often far below the real accuracy. A larger "
-                    "epsilon hardly raises it: it allows for the worst errors among rows with similar features, which "
-                    "counts do not tell apart."
+                    "epsilon hardly raises it, because it assumes the worst errors among rows with similar features, "
+                    "which counts do not distinguish."
                 )
                 if measures is None and student.low < majority.high:
                     sentences.insert(0, "This release alone does not show how accurate the student is: test rows do.")

@@ -51,8 +51,12 @@ def choice_in_words(selection: Selection) -> str:
         equal = list(selection.agreement.values()).count(best) > 1
         why = "the first in a fixed order of those that are equally good" if equal else "the best"
     else:
-        guess = "kept because nobody was better than a guess"
-        why = guess if selection.chosen.fallback else "the first in a fixed order within the noise"
+        guess = "kept because no student was better than a guess"
+        why = (
+            guess
+            if selection.chosen.fallback
+            else "the first in a fixed order of those that are equal within the noise"
+        )
     return f"{selection.chosen.name}, {why} on held-out released answers (agreement: {tried})"
 
 

@@ -20,7 +20,7 @@ def adjacency(*, by: str | None = None, fixed: bool = False) -> str:
     if by is not None:
         return f"Two data sets are neighbours when they differ in all the rows of one value of {by!r}, in any way."
     if fixed:
-        return "Two data sets are neighbours when they have equally many rows and differ in the content of one."
+        return "Two data sets are neighbours when they have equally many rows and differ in the content of one record."
     return (
         "Two data sets are neighbours when one has one record more than the other; "
         "changing a record's content counts as removing one and adding one."
@@ -55,7 +55,7 @@ def other_adjacency(*, by: str | None = None, fixed: bool = False) -> str:
         )
     if by is not None:
         return f"Two data sets are neighbours when all the rows of one {one} are exchanged for those of another one."
-    return "Two data sets are neighbours when they have equally many records and differ in the content of one."
+    return "Two data sets are neighbours when they have equally many records and differ in the content of one record."
 
 
 def sentences_of(relation: Relation, *, by: str | None = None) -> tuple[str, ...]:

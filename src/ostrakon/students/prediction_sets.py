@@ -67,7 +67,7 @@ class PredictionSets:
             "`predict_sets(rows, coverage=0.9)` gives every row a set of labels, which holds the right label of at "
             f"least 90% of the {self.of}. Mean number of labels in a set: {numbers}. The coverage was estimated from "
             f"held-out released counts: it holds in {CONFIDENCE:.0%} of runs, if public and private rows with similar "
-            f"features are alike. It is a mean over all {whose}: of a rare class few or none may be covered."
+            f"features are alike. It is a mean over all {whose}: few or none of a rare class may be covered."
         )
 
 
