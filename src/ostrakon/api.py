@@ -102,11 +102,11 @@ def train(
     ...
     ostrakon.validation.InvalidInput: private must be given.
     """
-    given = with_own_parameters(options)
-    files, settings, details = Files.of(given), Options.of(given), ReportDetails.of(given)
+    values = with_own_parameters(options)
+    files, settings, details = Files.of(values), Options.of(values), ReportDetails.of(values)
     every = {**files.as_toml(), **settings.as_toml()}
-    known = {*Files.options(), *Options.options(), *ReportDetails.options(), *settings.parameters}
-    unknown = [name for name in given if name not in known]
+    names = {*Files.options(), *Options.options(), *ReportDetails.options(), *settings.parameters}
+    unknown = [name for name in values if name not in names]
     if unknown:
         raise InvalidInput(f"{unknown[0]} is not an option of train; `ostrakon train --help-all` lists them.")
     check_engine("engine", engine)
@@ -116,7 +116,7 @@ def train(
     if store is None and store_options is not None:
         raise InvalidInput("store-options are for a store: give --store, too.")
     stored_at = None if store is None else object_path(store, store_options)
-    asked = {name: every[name] for name in given if name in every}
+    asked = {name: every[name] for name in values if name in every}
     require_writable("out", out)
     RunFolder(out).refuse_other_run(asked, {}, begun=True)
     refuse_other_report(RunFolder(out), details)

@@ -282,9 +282,9 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         """
         check_is_fitted(self)
         student: Any = self.released_
-        known = student.predict_proba(self._same_form(X))
-        whole_table = np.zeros((len(known), len(self.classes_)))
-        whole_table[:, np.asarray(student.student.classes_)] = known
+        proba = student.predict_proba(self._same_form(X))
+        whole_table = np.zeros((len(proba), len(self.classes_)))
+        whole_table[:, np.asarray(student.student.classes_)] = proba
         return whole_table
 
     def predict_sets(self, X: Any, coverage: float = 0.9) -> list[list[Any]]:

@@ -57,8 +57,8 @@ def warn_outside(given: Any, task: Task, *, X: Any, X_public: Any) -> None:
     """
     assert isinstance(task.private, Rows)
     users, public = task.private.users, task.X_public
-    used = {str(name) for name in given.columns} if hasattr(given, "iloc") else None
-    for sentence in _remarks(_whole(given, X), _whole(public, X_public), used=used, users=users):
+    names = {str(name) for name in given.columns} if hasattr(given, "iloc") else None
+    for sentence in _remarks(_whole(given, X), _whole(public, X_public), used=names, users=users):
         warnings.warn(sentence, OutsidePublicRange, stacklevel=3)
 
 
@@ -141,13 +141,13 @@ def warn_of_text(public: Any, representation: Any) -> None:
 
 
 def _text_remark(name: str, column: pd.Series, *, text: bool) -> str | None:
-    kind, different, rows = kind_of(column, text=text), column.nunique(), int(column.notna().sum())
-    if kind == "text" or different <= _FEW:
+    kind, distinct_count, rows = kind_of(column, text=text), column.nunique(), int(column.notna().sum())
+    if kind == "text" or distinct_count <= _FEW:
         return None
-    if kind != "left out" and different <= _NEARLY * rows:
+    if kind != "left out" and distinct_count <= _NEARLY * rows:
         return None
     return (
-        f"{name!r} of X_public is text with {different:,} different values in {rows:,} rows, which are read as "
+        f"{name!r} of X_public is text with {distinct_count:,} different values in {rows:,} rows, which are read as "
         "categories, and student.json lists all of them. If it is an identifier or free text, leave it out of X and "
         "X_public."
     )

@@ -113,9 +113,9 @@ def claims_of(levels: Sequence[Level], whole: RunCost, *, delta: float, removed:
     """Return the claim of every level. removed: whether `whole` is the cost of a record that is removed."""
 
     def claim(level: Level) -> LevelClaim:
-        known: Any = {"level": level.name, "weight": level.weight / STEPS, "delta": delta}
+        entry: Any = {"level": level.name, "weight": level.weight / STEPS, "delta": delta}
         epsilon = run_epsilon(level.cost(whole), delta=delta)
         secret = epsilon if removed else run_epsilon(level.cost(whole, secret=True), delta=delta)
-        return LevelClaim(**known, epsilon=epsilon, if_secret=secret)
+        return LevelClaim(**entry, epsilon=epsilon, if_secret=secret)
 
     return tuple(claim(level) for level in levels)

@@ -129,5 +129,5 @@ class DataDependent(Private):
 
     def reveal(self) -> dict[str, float]:
         """Return the private numbers epsilon, delta and order, if any. They must not leave the trusted side."""
-        known = {} if self.__order is None else {"order": self.__order}
-        return {"epsilon": self.__epsilon, "delta": self.__delta, **known}
+        extra = {} if self.__order is None else {"order": self.__order}
+        return {"epsilon": self.__epsilon, "delta": self.__delta, **extra}

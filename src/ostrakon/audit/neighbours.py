@@ -19,9 +19,9 @@ def require_neighbours(pair: Pair) -> Pair:
     if before.counts.shape != after.counts.shape or before.teachers != after.teachers:
         raise InvalidInput(f"neighbours must be votes of equal shape and equally many teachers, got {pair!r}.")
     full = [np.column_stack([votes.counts, votes.abstained]) for votes in pair]
-    moved = np.abs(full[0] - full[1]).sum(axis=1)
-    if (moved > 2).any():
-        row = int(np.argmax(moved > 2))
+    difference = np.abs(full[0] - full[1]).sum(axis=1)
+    if (difference > 2).any():
+        row = int(np.argmax(difference > 2))
         raise InvalidInput(
             f"neighbours must differ by one vote moved on every query, got {full[0][row].tolist()} and "
             f"{full[1][row].tolist()} in row {row}."

@@ -95,8 +95,8 @@ def _sampled(subject: Mechanism, rng: np.random.Generator) -> dict[str, tuple[Fl
     exact[0, 0] = _TEACHERS - exact.sum() + exact[0, 0]
     if subject.releases_counts and subject.vote_noise is not None and subject.contribution_bound is not None:
         votes = BoundedVotes(exact, teachers=_TEACHERS, max_contributions=subject.contribution_bound)
-        drawn = np.concatenate([(subject.noisy_counts(votes, rng) - exact).ravel() for _ in range(runs)])
-        samples["noisy counts"] = drawn, subject.vote_noise
+        noise = np.concatenate([(subject.noisy_counts(votes, rng) - exact).ravel() for _ in range(runs)])
+        samples["noisy counts"] = noise, subject.vote_noise
     sums = Moments(exact * STEPS, teachers=_TEACHERS)
     for what, sigma, draw in (
         ("noisy sums of features", subject.moment_noise, subject.noisy_moments),

@@ -213,12 +213,12 @@ class _Game:
 
 
 def _one_run(game: _Game, delta: float, confidence: float, rng: np.random.Generator) -> dict[str, Any]:
-    used = rng.random(len(game)) < 0.5
-    scores = game.play(used)
+    coins = rng.random(len(game)) < 0.5
+    scores = game.play(coins)
     # The centre depends on the model alone, so guesses do too.
     centred = scores - np.median(scores)
     surest = np.argsort(-np.abs(centred), kind="stable")
-    right = np.cumsum((centred[surest] > 0) == used[surest])
+    right = np.cumsum((centred[surest] > 0) == coins[surest])
 
     def bounded(guesses: int, error: float) -> dict[str, Any]:
         counts: dict[str, int] = {"correct": int(right[guesses - 1]), "guesses": guesses, "canaries": len(game)}

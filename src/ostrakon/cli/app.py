@@ -85,8 +85,8 @@ class OnceCommand(TyperCommand):
         if rest:
             options = [one for one in self.params if not getattr(one, "is_flag", True)]
             files = [one.opts[0] for one in options if one.name in ("private", "public")]
-            such = f", such as {files[0]} {shlex.quote(rest[0])}" if files else ""
-            raise InvalidInput(f"{rest[0]!r} must come after an option{such}; a value with spaces needs quotes.")
+            example = f", such as {files[0]} {shlex.quote(rest[0])}" if files else ""
+            raise InvalidInput(f"{rest[0]!r} must come after an option{example}; a value with spaces needs quotes.")
         return rest
 
 
@@ -172,14 +172,14 @@ def main() -> None:
 
 def is_lack_of_memory(error: BaseException) -> bool:
     """Return whether an error means a lack of memory: not every library raises MemoryError."""
-    seen: BaseException | None = error
-    while seen is not None:
-        message = str(seen).lower()
-        if isinstance(seen, MemoryError) or getattr(seen, "errno", None) == errno.ENOMEM:
+    cause: BaseException | None = error
+    while cause is not None:
+        message = str(cause).lower()
+        if isinstance(cause, MemoryError) or getattr(cause, "errno", None) == errno.ENOMEM:
             return True
-        if isinstance(seen, RuntimeError | ImportError | OSError) and any(sign in message for sign in _NO_MEMORY):
+        if isinstance(cause, RuntimeError | ImportError | OSError) and any(sign in message for sign in _NO_MEMORY):
             return True
-        seen = seen.__cause__ or seen.__context__
+        cause = cause.__cause__ or cause.__context__
     return False
 
 

@@ -88,14 +88,14 @@ def read_config(path: Path, *, given_as: str = "--config") -> dict[str, Any]:
     if foreign:
         raise InvalidInput(f"{path} must have options under [asked] and [report], got {foreign[0]!r}.")
     entries: dict[str, Any] = {}
-    spelled: dict[str, str] = {}
+    spellings: dict[str, str] = {}
     for key, value in (pair for table in tables for pair in table.items()):
         name = key.replace("-", "_")
-        if name in spelled:
-            raise InvalidInput(f"{path} must give each option once, got both {spelled[name]!r} and {key!r}.")
-        entries[name], spelled[name] = value, key
+        if name in spellings:
+            raise InvalidInput(f"{path} must give each option once, got both {spellings[name]!r} and {key!r}.")
+        entries[name], spellings[name] = value, key
     settings = {name: value for kind in _KINDS for name, value in kind.from_toml(entries, path).items()}
-    unknown = [key for name, key in spelled.items() if name not in settings]
+    unknown = [key for name, key in spellings.items() if name not in settings]
     if unknown:
         raise InvalidInput(f"{path} has the option {unknown[0]!r}, which ostrakon train does not know.")
     return settings

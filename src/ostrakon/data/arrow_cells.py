@@ -32,8 +32,8 @@ def label_numbers(labels: pa.ChunkedArray, classes: Sequence[str] | Quantity | L
     """Return `learned_numbers` of a column."""
     if isinstance(classes, Quantity | Labels) or labels.null_count or not len(labels):
         return learned_numbers(labels.to_pandas(), classes)
-    different, codes = _coded(labels)
-    return label_indices(different[:-1], classes, rows=np.bincount(codes, minlength=len(different) - 1))[codes]
+    values, codes = _coded(labels)
+    return label_indices(values[:-1], classes, rows=np.bincount(codes, minlength=len(values) - 1))[codes]
 
 
 def owner_numbers(users: pa.ChunkedArray) -> NDArray[np.int64]:
@@ -46,17 +46,17 @@ def _typed(cells: pa.ChunkedArray, kind: Any) -> Any:
         numbers = np.array(pc.cast(cells, pa.float64(), safe=False).to_numpy())
         numbers[~np.isfinite(numbers)] = np.nan
         return numbers
-    different, codes = _coded(cells)
-    return typed(different, kind).array.take(codes)
+    values, codes = _coded(cells)
+    return typed(values, kind).array.take(codes)
 
 
 def _coded(cells: pa.ChunkedArray) -> tuple[pd.Series, NDArray[np.int64]]:
     """Return (the different cells and after them a missing one, which of those every cell is)."""
     coded = cells.combine_chunks().dictionary_encode()
     coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
-    different = pa.concat_arrays([coded.dictionary, pa.nulls(1, coded.dictionary.type)])
-    codes = pc.fill_null(coded.indices, len(different) - 1).to_numpy(zero_copy_only=False)
-    return different.to_pandas(date_as_object=False, integer_object_nulls=True), codes
+    dictionary = pa.concat_arrays([coded.dictionary, pa.nulls(1, coded.dictionary.type)])
+    codes = pc.fill_null(coded.indices, len(dictionary) - 1).to_numpy(zero_copy_only=False)
+    return dictionary.to_pandas(date_as_object=False, integer_object_nulls=True), codes
 
 
 _THREADS = 2

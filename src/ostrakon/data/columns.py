@@ -270,9 +270,9 @@ def _classify(
 ) -> tuple[Kind, str]:
     """Return (kind, note). other_kinds: of other columns, which decide ambiguous ones; None: not yet known."""
     present = column.dropna()
-    different = present.nunique()
-    if different == 0 or (different == 1 and len(present) == len(column)):
-        return "left out", CONSTANT if different else EMPTY
+    distinct_count = present.nunique()
+    if distinct_count == 0 or (distinct_count == 1 and len(present) == len(column)):
+        return "left out", CONSTANT if distinct_count else EMPTY
     if pd.api.types.is_bool_dtype(column.dtype):
         return "category", ""
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
@@ -288,12 +288,12 @@ def _classify(
     kind, note, readable = _written(cells, other_kinds or ())
     if kind is not None:
         return kind, _words(cells, readable)
-    free = different > len(present) / 2 and float(cells.str.count(r"\S+").median()) >= _FEWEST_WORDS
+    free = distinct_count > len(present) / 2 and float(cells.str.count(r"\S+").median()) >= _FEWEST_WORDS
     if text and free:
         return "text", ""
-    if not note and different > 2 and _has_one_unit(cells):
+    if not note and distinct_count > 2 and _has_one_unit(cells):
         note = f"; if it is a quantity such as {cells.iloc[0]!r}, write the number alone and the unit in the header"
-    if different > max(_MOST_CATEGORIES, len(present) / 2):
+    if distinct_count > max(_MOST_CATEGORIES, len(present) / 2):
         return "left out", READABLE if free and not note else FREE_TEXT + note
     return "category", f"{AS_TEXT}{note.removeprefix('; ')}" if note else ""
 

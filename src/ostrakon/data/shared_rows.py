@@ -32,11 +32,11 @@ class CountedRows:
     @classmethod
     def of(cls, marks: Marks) -> Self:
         """Compare the marks of all rows in memory."""
-        different, times = np.unique(marks, return_counts=True)
+        values, times = np.unique(marks, return_counts=True)
 
         def among(marks: Marks) -> NDArray[np.int64]:
-            at = np.minimum(np.searchsorted(different, marks), len(different) - 1)
-            return np.where(different[at] == marks, times[at], 0)
+            at = np.minimum(np.searchsorted(values, marks), len(values) - 1)
+            return np.where(values[at] == marks, times[at], 0)
 
         return cls(rows=len(marks), among=among, twice=lambda: float((times == 2).sum()))
 
@@ -81,10 +81,10 @@ def refuse_shared_rows(private: CountedRows, public_marks: Marks, *, allow: str 
 
     The refusal depends on private rows. It is for the operator, who is trusted, and nothing of it enters a release.
     """
-    different, times = np.unique(public_marks, return_counts=True)
-    if not len(different):
+    values, times = np.unique(public_marks, return_counts=True)
+    if not len(values):
         return
-    counts = private.among(different)
+    counts = private.among(values)
     shared = int(counts.sum())
     most = _by_repeated_public_rows(times, private.rows)
     once = int(((counts == 1) & (times == 1)).sum())

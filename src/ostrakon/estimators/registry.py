@@ -83,9 +83,9 @@ def _import(name: str, path: str) -> Any:
     if not module_name and (offered := from_entry_point("ostrakon.estimators", name)) is not None:
         return offered
     if not module_name:
-        known = ", ".join(SHORT_NAMES)
+        names = ", ".join(SHORT_NAMES)
         raise InvalidInput(
-            f"There is no estimator {name!r}: give an import path such as sklearn.svm.SVC, or one of {known}; or, for "
+            f"There is no estimator {name!r}: give an import path such as sklearn.svm.SVC, or one of {names}; or, for "
             f"a student alone, one of {', '.join(_OF_STUDENTS)}." + did_you_mean(name, (*SHORT_NAMES, *_OF_STUDENTS))
         )
     try:

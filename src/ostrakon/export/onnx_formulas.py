@@ -134,22 +134,22 @@ def reached(graph: Graph, likely: str, thresholds: Any) -> str:
 
 def shares(graph: Graph, model: Any, coefficients: Any, rows: str) -> str:
     """Linear models of the features of a `SumMap`, (features, targets), from -1 to 1, as shares from 0 to 1."""
-    known = model.directions_
-    weights = known.weights_by_part(coefficients)
-    away = graph.add("Sub", rows, as_doubles(known.centre)[None])
+    directions = model.directions_
+    weights = directions.weights_by_part(coefficients)
+    away = graph.add("Sub", rows, as_doubles(directions.centre)[None])
     squares = graph.add("ReduceSum", graph.add("Mul", away, away), AXIS, keepdims=1)
-    cut = graph.add("Div", away, graph.add("Max", graph.add("Sqrt", squares), float(known.radius)))
+    cut = graph.add("Div", away, graph.add("Max", graph.add("Sqrt", squares), float(directions.radius)))
     total = graph.add("Add", graph.add("MatMul", cut, weights.linear), as_doubles(weights.constant)[None])
-    if len(known.ranked):
-        cells = graph.add("Unsqueeze", graph.add("Gather", rows, known.ranked, axis=1), np.array([2]))
-        low, width = known.intervals
+    if len(directions.ranked):
+        cells = graph.add("Unsqueeze", graph.add("Gather", rows, directions.ranked, axis=1), np.array([2]))
+        low, width = directions.intervals
         passed = graph.add("Div", graph.add("Sub", cells, low.T[None]), width.T[None])
         passed = graph.add("Min", graph.add("Max", passed, 0.0), 1.0)
         rank = graph.add("ReduceMean", passed, np.array([2]), keepdims=0)
         for number, of_wave in enumerate(weights.ranks, 1):
             wave = graph.add("Cos", graph.add("Mul", rank, float(np.pi * number)))
             total = graph.add("Add", total, graph.add("MatMul", wave, of_wave))
-    turned = graph.add("MatMul", away, as_doubles(known.waves))
+    turned = graph.add("MatMul", away, as_doubles(directions.waves))
     for shape, of_waves in (("Cos", weights.cosines), ("Sin", weights.sines)):
         total = graph.add("Add", total, graph.add("MatMul", graph.add(shape, turned), of_waves))
     share = graph.add("Div", graph.add("Add", total, 1.0), 2.0)

@@ -52,8 +52,8 @@ def _deskewed(graph: Graph, images: str, height: int, width: int) -> str:
 
 
 def _clipped(graph: Graph, pixel: str, more: int, most: int) -> str:
-    moved = graph.add("Add", pixel, np.int64(more))
-    return graph.add("Max", graph.add("Min", moved, np.int64(most)), np.int64(0))
+    neighbour = graph.add("Add", pixel, np.int64(more))
+    return graph.add("Max", graph.add("Min", neighbour, np.int64(most)), np.int64(0))
 
 
 def _histograms(graph: Graph, images: str, shape: tuple[int, int], cell: tuple[int, ...], orientations: int) -> str:

@@ -52,8 +52,8 @@ class ReleasedStudent(ClassifierMixin, BaseEstimator):
             threshold = threshold_for(self.sets.thresholds, coverage)
         except ValueError as error:
             raise InvalidInput(str(error)) from None
-        features, known = self._features(X), np.asarray(self.student.classes_)
-        places = np.searchsorted(known, self.student.predict(features))
+        features, classes = self._features(X), np.asarray(self.student.classes_)
+        places = np.searchsorted(classes, self.student.predict(features))
         return as_lists(self.student.predict_proba(features), places, threshold, self.classes_, self.labels)
 
     def _features(self, X: Any) -> Any:
@@ -89,8 +89,8 @@ class ReleasedQuantity(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> Any:
         """Return the estimated quantity of every raw row, within its range."""
         rows = self.form.read(X)
-        seen = rows if self.representation is None else np.asarray(self.representation.transform(rows), np.float64)
-        return self.quantity.values(self.student.predict(seen))
+        inputs = rows if self.representation is None else np.asarray(self.representation.transform(rows), np.float64)
+        return self.quantity.values(self.student.predict(inputs))
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
         """Return the lower and the upper end of the interval of every raw row; see `PATERegressor.predict_interval`."""

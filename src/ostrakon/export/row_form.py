@@ -143,10 +143,10 @@ def _typical(column: pd.Series, described: Mapping[str, Any]) -> Any:
         return None
     if pd.api.types.is_datetime64_any_dtype(column):
         return str(column.dropna().sort_values().iloc[len(column.dropna()) // 2].date())
-    known = np.sort(column.dropna().to_numpy(np.float64))
-    if not len(known):
+    values = np.sort(column.dropna().to_numpy(np.float64))
+    if not len(values):
         return None
-    middle = float(known[len(known) // 2])
+    middle = float(values[len(values) // 2])
     if not kind.startswith("date"):
         return middle
     day = (_ORIGIN + datetime.timedelta(days=middle)).date()

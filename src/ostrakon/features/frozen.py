@@ -152,8 +152,8 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
 
     def in_words(self, trained_on: str | None = None) -> str:
         """Return the network, its checksum and its training data in words; trained_on: the operator's description."""
-        known = photos.TRAINED_ON if self.how == PHOTOS else "unknown"
-        return f"{self.identity()}; frozen; trained on: {trained_on or known}"
+        training_data = photos.TRAINED_ON if self.how == PHOTOS else "unknown"
+        return f"{self.identity()}; frozen; trained on: {trained_on or training_data}"
 
     @property
     def name(self) -> str:
@@ -182,8 +182,8 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
         return np.stack(encoded) if encoded else np.empty((0, self.width_), np.float32)
 
     def _encode_or_recall(self, row: NDArray[Any]) -> NDArray[np.float32]:
-        known = self._known.get(row_digest(row)) if self._known else None
-        return self._encode_row(row) if known is None else known
+        features = self._known.get(row_digest(row)) if self._known else None
+        return self._encode_row(row) if features is None else features
 
     def _encode_row(self, row: NDArray[Any]) -> NDArray[np.float32]:
         preparation = self.network_.preparation

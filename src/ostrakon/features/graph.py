@@ -75,22 +75,22 @@ class PublicGraph:
         InvalidInput
             For arguments of other shapes, types or ranges.
         """
-        given = np.asarray(predictions)
+        values = np.asarray(predictions)
         classes = whole("classes", classes, at_least=2)
-        if given.ndim != 2 or len(given) != self.size or given.dtype.kind not in "iu":
+        if values.ndim != 2 or len(values) != self.size or values.dtype.kind not in "iu":
             raise InvalidInput(
-                f"predictions must be integers of shape ({self.size}, teachers), got {given.shape} of {given.dtype}."
+                f"predictions must be integers of shape ({self.size}, teachers), got {values.shape} of {values.dtype}."
             )
-        if given.size and not -1 <= given.min() <= given.max() < classes:
-            raise InvalidInput(f"predictions must be from -1 to {classes - 1}, got {given.min()} to {given.max()}.")
+        if values.size and not -1 <= values.min() <= values.max() < classes:
+            raise InvalidInput(f"predictions must be from -1 to {classes - 1}, got {values.min()} to {values.max()}.")
         chosen = np.arange(self.size) if rows is None else np.asarray(rows)
         # Few rows: walk backwards from them once, then every teacher is one matrix product.
         few = len(chosen) * 20 <= self.size
         walk = self._walks(chosen, strength, steps) if few else None
-        out = np.empty((len(chosen), given.shape[1]), np.int16)
+        out = np.empty((len(chosen), values.shape[1]), np.int16)
         width = max(1, _BLOCK // (self.size * classes))
-        for start in range(0, given.shape[1], width):
-            part = given[:, start : start + width]
+        for start in range(0, values.shape[1], width):
+            part = values[:, start : start + width]
             seeds = (part[:, :, None] == np.arange(classes)).astype(np.float32).reshape(self.size, -1)
             spread = walk @ seeds if walk is not None else self._walked(seeds, strength, steps)[chosen]
             spread = spread.reshape(len(chosen), -1, classes)

@@ -38,21 +38,21 @@ class OnnxNetwork:
         options.log_severity_level = 4  # what fails is raised
         # For any file name: `files_of` has checked the file as ONNX.
         options.add_session_config_entry("session.load_model_format", "ONNX")
-        given = content if isinstance(content, bytes) else str(content)
+        model = content if isinstance(content, bytes) else str(content)
         try:
-            self._session = onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+            self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime raises one of a dozen kinds
             raise InvalidInput(f"The encoder {name} cannot be loaded as ONNX: {_first_line(error)}.") from None
         outputs = [output.name for output in self._session.get_outputs()]
         self._output = outputs[0] if preparation.output is None else preparation.output
         if self._output not in outputs:
             raise InvalidInput(f"The encoder {name} has the outputs {', '.join(outputs)}, not {self._output!r}.")
-        self.inputs = {given.name: given for given in self._session.get_inputs()}
-        for given in self.inputs.values():
-            if not given.shape or (isinstance(given.shape[0], int) and given.shape[0] != 1):
+        self.inputs = {tensor.name: tensor for tensor in self._session.get_inputs()}
+        for tensor in self.inputs.values():
+            if not tensor.shape or (isinstance(tensor.shape[0], int) and tensor.shape[0] != 1):
                 raise InvalidInput(
-                    f"The encoder {name} must take one row at a time, but its input {given.name!r} has the shape "
-                    f"{given.shape}."
+                    f"The encoder {name} must take one row at a time, but its input {tensor.name!r} has the shape "
+                    f"{tensor.shape}."
                 )
 
     @property

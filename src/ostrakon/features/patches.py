@@ -84,17 +84,19 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         images = as_colours(X, brightest=self.brightest_)
         # Full blocks repeat images.
         marks = [row_digest(image) for image in images]
-        different = dict(zip(marks, images, strict=True))
+        by_mark = dict(zip(marks, images, strict=True))
         # Every image is computed by one thread, so the number of workers does not change its features.
         with on_one_thread(), ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
-            responses = workers.map(self._one, different.values())
-            features = dict(zip(different, tracked(responses, "Comparing patches", total=len(different)), strict=True))
+            responses = workers.map(self._one, by_mark.values())
+            features = dict(zip(by_mark, tracked(responses, "Comparing patches", total=len(by_mark)), strict=True))
         return np.stack([features[mark] for mark in marks]) if marks else np.empty((0, 8 * self.atoms_.shape[1]))
 
     def _one(self, image: NDArray[Any]) -> FloatArray:
         likeness = _patches(image) @ self.atoms_ - self.shift_
-        seen = np.concatenate([np.maximum(likeness - THRESHOLD, 0), np.maximum(-likeness - THRESHOLD, 0)], axis=1)
-        return np.sqrt(_QUARTERS @ seen).ravel()
+        similarities = np.concatenate(
+            [np.maximum(likeness - THRESHOLD, 0), np.maximum(-likeness - THRESHOLD, 0)], axis=1
+        )
+        return np.sqrt(_QUARTERS @ similarities).ravel()
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "atoms_")

@@ -45,14 +45,14 @@ class TextEncoder:
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return embeddings, float32 (texts, width)."""
         # Public rows are encoded twice, to learn and in the run.
-        known = {text: self._last[text] for text in texts if text in self._last}
-        batches = self._batches([text for text in dict.fromkeys(texts) if text not in known])
+        vectors = {text: self._last[text] for text in texts if text in self._last}
+        batches = self._batches([text for text in dict.fromkeys(texts) if text not in vectors])
         # Every text is computed by one thread, so the number of workers does not change its embedding.
         with on_one_thread(), ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
             encoded = (of for part in workers.map(self._encode_batch, batches) for of in part)
-            known |= tracked(encoded, "Encoding texts", total=sum(map(len, batches)))
-        self._last = known
-        return np.stack([known[text] for text in texts]) if len(texts) else np.empty((0, self.width), np.float32)
+            vectors |= tracked(encoded, "Encoding texts", total=sum(map(len, batches)))
+        self._last = vectors
+        return np.stack([vectors[text] for text in texts]) if len(texts) else np.empty((0, self.width), np.float32)
 
     def _batches(self, texts: Sequence[str]) -> list[list[str]]:
         """Return the texts in batches."""
@@ -94,14 +94,14 @@ class SentenceEncoder(TextEncoder):
         require_encoder(folder)
         self.folder = _package_folder() if folder is None else Path(folder).resolve()
         self.digest = digest_of_file(self.folder / "model.safetensors")
-        known = self.digest == MINILM_DIGEST and digest_of_file(self.folder / "tokenizer.json") == _TOKENIZER_DIGEST
-        if folder is None and not known:
+        is_minilm = self.digest == MINILM_DIGEST and digest_of_file(self.folder / "tokenizer.json") == _TOKENIZER_DIGEST
+        if folder is None and not is_minilm:
             raise InvalidInput(
                 f"The weights in {self.folder} must be those of {MINILM}, but their checksums are not; install the "
                 "package again."
             )
-        self.name = MINILM if known else self.folder.name
-        self.trained_on = MINILM_TRAINED_ON if known else None
+        self.name = MINILM if is_minilm else self.folder.name
+        self.trained_on = MINILM_TRAINED_ON if is_minilm else None
         self._load()
 
     def _load(self) -> None:

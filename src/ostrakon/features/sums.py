@@ -81,8 +81,8 @@ class SumMap:
         radius = max(float(np.median(lengths)), 1e-12)
         axes = np.eye(len(centre)) if len(centre) <= MOST_LINEAR else principal_vectors(away, MOST_LINEAR)
         ranked, knots = _ranked(points)
-        drawn = np.random.default_rng(0).normal(size=(len(WIDTHS), DIRECTIONS, len(centre)))
-        scaled = drawn / (radius * np.asarray(WIDTHS)[:, None, None])
+        directions = np.random.default_rng(0).normal(size=(len(WIDTHS), DIRECTIONS, len(centre)))
+        scaled = directions / (radius * np.asarray(WIDTHS)[:, None, None])
         waves = np.ascontiguousarray(scaled.reshape(-1, len(centre)).T)
         return cls(centre=centre, radius=radius, axes=axes.copy(), ranked=ranked, knots=knots, waves=waves)
 

@@ -30,14 +30,14 @@ class LeastEpsilon:
     def sentence(self) -> str:
         """The result in words."""
         epsilon, mechanism, best = self.best
-        wanted = f"{100 * self.accuracy:.10g}%"
+        target = f"{100 * self.accuracy:.10g}%"
         if self.epsilon is None:
             return (
-                f"None of the epsilons that were tried is forecast to reach an accuracy of {wanted}; "
+                f"None of the epsilons that were tried is forecast to reach an accuracy of {target}; "
                 f"the best is {best:.1%}, with {mechanism} at epsilon {epsilon:g}."
             )
         return (
-            f"An accuracy of {wanted} is forecast from epsilon {self.epsilon:.3g} on, with "
+            f"An accuracy of {target} is forecast from epsilon {self.epsilon:.3g} on, with "
             f"{self.mechanism}; a single run may still be below it."
         )
 
@@ -63,7 +63,7 @@ def least_epsilon(forecasts: Sequence[Forecast], accuracy: float) -> LeastEpsilo
     InvalidInput
         For an accuracy out of range or no forecast.
     """
-    wanted = fraction("accuracy", accuracy)
+    target = fraction("accuracy", accuracy)
     if not forecasts:
         raise InvalidInput("accuracy needs at least one forecast to be looked for in, got none.")
     best = (0.0, "", -1.0)
@@ -76,17 +76,17 @@ def least_epsilon(forecasts: Sequence[Forecast], accuracy: float) -> LeastEpsilo
         reached = [min(share for _, share in points[index:]) for index in range(len(points))]
         if reached[-1] > best[2]:
             best = (points[reached.index(reached[-1])][0], mechanism, reached[-1])
-        first = next((index for index, share in enumerate(reached) if share >= wanted), None)
+        first = next((index for index, share in enumerate(reached) if share >= target), None)
         if first is None:
             continue
         epsilon = points[first][0]
         if first > 0 and reached[first] > reached[first - 1]:
-            position = (wanted - reached[first - 1]) / (reached[first] - reached[first - 1])
+            position = (target - reached[first - 1]) / (reached[first] - reached[first - 1])
             low, high = math.log(points[first - 1][0]), math.log(epsilon)
             epsilon = min(epsilon, _up(math.exp(low + position * (high - low))))
         candidates.append((epsilon, mechanism))
     epsilon, mechanism = min(candidates, default=(None, None))
-    return LeastEpsilon(accuracy=wanted, epsilon=epsilon, mechanism=mechanism, best=best)
+    return LeastEpsilon(accuracy=target, epsilon=epsilon, mechanism=mechanism, best=best)
 
 
 def _up(value: float) -> float:

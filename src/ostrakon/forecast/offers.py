@@ -95,8 +95,8 @@ class Offer:
     @property
     def noise(self) -> dict[str, float]:
         """The parameters of the mechanism that are numbers."""
-        given = {} if self.plan is None else self.plan.mechanism.parameters()
-        return {name: float(value) for name, value in given.items() if isinstance(value, int | float)}
+        parameters = {} if self.plan is None else self.plan.mechanism.parameters()
+        return {name: float(value) for name, value in parameters.items() if isinstance(value, int | float)}
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; None for what is infinite or unknown."""
@@ -126,14 +126,14 @@ def neighbours(*, per_record: bool, unit: Unit, protects: Protects = "records", 
         whose = "one record has" if unit == "record" else "all rows of one user have"
         return f"which of two labels {whose} (labels only: all else is taken to be public)"
     if removed and per_record:
-        used = "this user's rows were" if unit == "user" else "this record was"
-        return f"whether {used} used (how many {unit}s there are is public)"
+        event = "this user's rows were" if unit == "user" else "this record was"
+        return f"whether {event} used (how many {unit}s there are is public)"
     if unit == "user":
-        used = "this user's rows were used"
+        event = "this user's rows were used"
         return (
-            f"whether {used} or another user's in their place (how many users there are is public)"
+            f"whether {event} or another user's in their place (how many users there are is public)"
             if per_record
-            else (f"whether {used} at all")
+            else (f"whether {event} at all")
         )
     if per_record:
         return "whether this record was used or another one in its place (how many records there are is public)"

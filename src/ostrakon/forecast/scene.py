@@ -63,9 +63,9 @@ class Scene:
 
     def queries(self, count: int) -> IntArray:
         """Return the queries; a list of representatives is the start of every longer one, so the longest is reused."""
-        known = max(self.asked, default=0)
-        if self.options.query_strategy == "representatives" and known >= count:
-            return self.asked[known][:count]
+        longest = max(self.asked, default=0)
+        if self.options.query_strategy == "representatives" and longest >= count:
+            return self.asked[longest][:count]
         if count not in self.asked:
             self.asked[count] = queries_of(
                 self.learning.view, count, strategy=self.options.query_strategy, seed=self.options.seed

@@ -181,9 +181,9 @@ class Ledger:
             "when": _now(),
         }
         with self._store.turn(create=True) as turn:
-            known = turn.state.accounts
-            require_unbound(known, fingerprint, name=name, unit=unit, relation=relation)
-            account = known.get(name)
+            accounts = turn.state.accounts
+            require_unbound(accounts, fingerprint, name=name, unit=unit, relation=relation)
+            account = accounts.get(name)
             if account is None:
                 turn.append(content)
             else:
@@ -202,9 +202,9 @@ class Ledger:
         """Let changed data (with added rows, say) keep their account: their people have spent as much as before."""
         fingerprint = line("fingerprint", fingerprint)
         with self._store.turn() as turn:
-            known = turn.state.accounts
-            account = _find(known, name)
-            require_unbound(known, fingerprint, name=name, unit=account.unit, relation=account.relation)
+            accounts = turn.state.accounts
+            account = _find(accounts, name)
+            require_unbound(accounts, fingerprint, name=name, unit=account.unit, relation=account.relation)
             if fingerprint not in account.fingerprints:
                 turn.append({"event": "bind", "account": name, "fingerprint": fingerprint, "when": _now()})
             return turn.state.accounts[name]
@@ -300,15 +300,15 @@ class Ledger:
                 spend = _find(turn.histories(), receipt.account).spend_of(receipt.run)
                 if spend is None or (spend.sequence, spend.hash) != (receipt.sequence, receipt.hash):
                     raise InvalidInput(f"receipt must be of the entry in which run {quote(receipt.run)} has reserved.")
-                known = spend.drawn if part is None else spend.parts.get(part)
+                checksum = spend.drawn if part is None else spend.parts.get(part)
             else:
-                known = None if part is None else reserved.parts.get(part)
+                checksum = None if part is None else reserved.parts.get(part)
             keyed = _keyed(turn, drawn)
-            if known is None and reserved is not None:
+            if checksum is None and reserved is not None:
                 event = {"event": "settle"} if part is None else {"event": "draw", "part": line("part", part)}
                 content = {**event, "account": receipt.account, "run": receipt.run, "drawn": keyed}
                 turn.append({**content, "when": _now()})
-            elif known != keyed:
+            elif checksum != keyed:
                 raise InvalidInput(
                     f"The run {receipt.run} has drawn its noise already, in another copy of its folder: what this one "
                     "drew is not paid for and does not leave; start a new run in a new folder."

@@ -109,18 +109,18 @@ class Head:
         """
         try:
             content = self._content()
-            seen = str(content["identity"]), int(content["sequence"]), str(content["hash"])
+            head = str(content["identity"]), int(content["sequence"]), str(content["hash"])
             sealed = content["seal"]
         except _UNREADABLE:
             raise Tampered(
                 f"{self.path} must be beside its ledger, and it is gone or damaged: without it, a ledger that was "
                 "restored from an older copy would pass for the newest; restore it."
             ) from None
-        if not hashes_equal(seal(key, "seen", *seen), sealed):
+        if not hashes_equal(seal(key, "seen", *head), sealed):
             raise Tampered(
                 f"{self.path} was changed, or belongs to another key: restore it, and charge nothing until then."
             )
-        return seen
+        return head
 
     def claimed(self) -> int | None:
         """Return the sequence that the file names, which is not verified; None if it names none."""

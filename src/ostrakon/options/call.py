@@ -22,13 +22,13 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
         call = ast.parse(f"f({rest}", mode="eval").body
         if not isinstance(call, ast.Call) or call.args or any(keyword.arg is None for keyword in call.keywords):
             raise ValueError("only name=value may stand between the brackets")
-        given = [(str(keyword.arg), ast.literal_eval(keyword.value)) for keyword in call.keywords]
+        arguments = [(str(keyword.arg), ast.literal_eval(keyword.value)) for keyword in call.keywords]
     except (SyntaxError, ValueError) as error:
         raise InvalidInput(
             f"A choice must be written as NAME or NAME(option=value, ...), with words in quotes, got {text!r}."
         ) from error
-    options = dict(given)
-    for option, times in Counter(option for option, _ in given).items():
+    options = dict(arguments)
+    for option, times in Counter(option for option, _ in arguments).items():
         if times > 1:
             raise InvalidInput(f"{option} must be given once, got it {times} times in {text!r}.")
     return name.strip(), options

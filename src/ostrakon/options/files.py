@@ -167,15 +167,15 @@ class Files(Settings):
 
     def for_task(self) -> dict[str, Any]:
         """Return the arguments of `ostrakon.run.inputs.files.task_from_files`."""
-        given = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "publish_accuracy"}
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "publish_accuracy"}
         if not self.allow_shared_rows:
-            del given["allow_shared_rows"]
-        given["drop"] = labels_in(self.drop) or ()
-        quantity = None if given.pop("range") is None else Quantity.of(self.range)
-        if given.pop("consent") is not None:
-            given["consent"] = Consent.of(str(self.consent))
+            del values["allow_shared_rows"]
+        values["drop"] = labels_in(self.drop) or ()
+        quantity = None if values.pop("range") is None else Quantity.of(self.range)
+        if values.pop("consent") is not None:
+            values["consent"] = Consent.of(str(self.consent))
         if (labels := self.labels) is not None:
             columns = {"target": ",".join(labels.names)} if labels.names != labels_named(self.classes) else {}
-            return {**given, **columns, "coding": labels, "classes": None}
+            return {**values, **columns, "coding": labels, "classes": None}
         classes = FROM_PRIVATE if self.classes == FROM_PRIVATE else labels_in(self.classes)
-        return {**given, "coding": quantity, "classes": classes}
+        return {**values, "coding": quantity, "classes": classes}

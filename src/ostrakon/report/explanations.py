@@ -47,12 +47,12 @@ class _Answers:
 
     def predict(self, X: Any) -> FloatArray:
         """Return the probabilities, (rows, classes), or the quantity, (rows, 1)."""
-        seen = X if self.representation is None else np.asarray(self.representation.transform(X), np.float64)
+        inputs = X if self.representation is None else np.asarray(self.representation.transform(X), np.float64)
         if self.quantity is not None:
-            return np.asarray(self.quantity.values(self.student.predict(seen)))[:, None]
+            return np.asarray(self.quantity.values(self.student.predict(inputs)))[:, None]
         if hasattr(self.student, "predict_proba"):
-            return self.student.predict_proba(seen)
-        return (np.asarray(self.student.predict(seen))[:, None] == self.student.classes_).astype(float)
+            return self.student.predict_proba(inputs)
+        return (np.asarray(self.student.predict(inputs))[:, None] == self.student.classes_).astype(float)
 
 
 def importances(outcome: FinishedRun) -> list[tuple[str, float]]:

@@ -43,10 +43,10 @@ def is_finished(folder: Path, *, again: bool = False) -> bool:
     if not same_schema:
         raise InvalidInput(f"{folder / MANIFEST} must have the schema {SCHEMA!r}, got {content['schema']!r}{advice}")
     present = checksums(folder, leave_out=(MANIFEST,))
-    foreign = sorted(present.keys() - listed.keys())
-    if foreign:
+    extras = sorted(present.keys() - listed.keys())
+    if extras:
         raise InvalidInput(
-            f"{folder} holds {foreign[0]}, which its manifest does not list and its statement does not cover; move it "
+            f"{folder} holds {extras[0]}, which its manifest does not list and its statement does not cover; move it "
             "elsewhere."
         )
     for name, checksum in listed.items():

@@ -308,8 +308,8 @@ def budget_of(
     """
     if options.ledger is None:
         if options.budget is not None or options.ledger_account is not None:
-            given = "budget" if options.budget is not None else "ledger_account"
-            raise InvalidInput(f"{given} needs a ledger: give ledger, too.")
+            option = "budget" if options.budget is not None else "ledger_account"
+            raise InvalidInput(f"{option} needs a ledger: give ledger, too.")
         return None
     from ostrakon.ledger.ledger import Ledger
 
@@ -414,8 +414,8 @@ def _open_account(
         )
     like = {"epsilon": options.budget, "delta": plans[0].delta}
     caps = [Filter.for_runs_like(cost, **like) for cost in costs_of_plan(plans[0])]
-    used = [cap.fraction_used([cost_within(cap, plan) for plan in plans]) for cap in caps]
-    cap = caps[used.index(min(used))]
+    shares = [cap.fraction_used([cost_within(cap, plan) for plan in plans]) for cap in caps]
+    cap = caps[shares.index(min(shares))]
     costs = [cost_within(cap, plan) for plan in plans]
     if not cap.admits(costs):
         what = "this run" if len(costs) == 1 else "this run and what comes after it"

@@ -251,8 +251,8 @@ class _DrawMarks:
         return (self._home.read() or {}).get("drawn", {}).get(name)
 
     def __setitem__(self, name: str, checksum: str) -> None:
-        drawn = (self._home.read() or {}).get("drawn", {})
-        self._home.add("drawn", {**drawn, name: checksum})
+        marks = (self._home.read() or {}).get("drawn", {})
+        self._home.add("drawn", {**marks, name: checksum})
 
 
 def _is_empty(entry: Path) -> bool:

@@ -127,10 +127,10 @@ class NoiseLog(Log):
 
         stored = self._draw_once(name, sample)
         answers = array_from(stored.payload)
-        different = _differences(stored.belongs, belongs)
-        if different or len(answers) != votes.queries:
+        changes = _differences(stored.belongs, belongs)
+        if changes or len(answers) != votes.queries:
             raise InvalidInput(
-                f"{self._path(name)} was drawn with other settings ({', '.join(different) or 'number of queries'}), by "
+                f"{self._path(name)} was drawn with other settings ({', '.join(changes) or 'number of queries'}), by "
                 "another version of ostrakon or for another run; drawing again would cost privacy twice: finish the "
                 "run with the version in run.toml, or start a new run in a new folder."
             )

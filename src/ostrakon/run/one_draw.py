@@ -173,14 +173,14 @@ def _settings(stages: Sequence[Stage]) -> dict[str, Any]:
 
 
 def _answers(log: NoiseLog, votes: Votes, stages: Sequence[Stage]) -> IntArray:
-    drawn, first = [], 0
+    parts, first = [], 0
     for number, stage in enumerate(stages, start=1):
         name = f"answers-{number}" if len(stages) > 1 else "answers"
         stage_votes = votes[first : first + stage.queries]
         labels, _ = log.draw(name, stage_votes, stage.mechanism, secure_rng(), max_answers=stage.max_answers)
-        drawn.append(labels)
+        parts.append(labels)
         first += stage.queries
-    return np.concatenate(drawn)
+    return np.concatenate(parts)
 
 
 def _require_fit_for_draws(mechanism: Mechanism, account: Account) -> None:

@@ -188,12 +188,12 @@ def _refit(release: EarlierRelease, statement: RestoredStatement, public: Any, r
 
 def _representation(recipe: Mapping[str, Any], given: str | None) -> str:
     """Return the representation of the release; `given` if it was a file or a function of the operator."""
-    known = str(recipe["representation"])
-    if given is None and is_file_or_code(known):
-        raise InvalidInput(f"representation must be given: the release was made with {known}, which it does not hold.")
-    if given is not None and name_without_folder(given) != known:
-        raise InvalidInput(f"representation must be that of the release, {known}, got {name_without_folder(given)}.")
-    return known if given is None else given
+    name = str(recipe["representation"])
+    if given is None and is_file_or_code(name):
+        raise InvalidInput(f"representation must be given: the release was made with {name}, which it does not hold.")
+    if given is not None and name_without_folder(given) != name:
+        raise InvalidInput(f"representation must be that of the release, {name}, got {name_without_folder(given)}.")
+    return name if given is None else given
 
 
 def _require_encoder(statement: RestoredStatement, view: View) -> None:
@@ -297,8 +297,8 @@ def _answers(release: EarlierRelease, statement: Statement, plan: Plan) -> Answe
         if noisy is None:
             continue
         if noisy.ndim != 2 or noisy.shape[1] not in columns or rows not in (None, len(noisy)):
-            wanted = (statement.queries, columns[-1])
-            raise InvalidInput(f"The noisy counts of the release must be {wanted} numbers, got {noisy.shape}.")
+            shape = (statement.queries, columns[-1])
+            raise InvalidInput(f"The noisy counts of the release must be {shape} numbers, got {noisy.shape}.")
         if not np.isfinite(noisy).all():
             raise InvalidInput("The noisy counts and sums of the release must be finite numbers.")
     noise = plan.mechanism.error_noise

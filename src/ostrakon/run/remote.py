@@ -32,15 +32,15 @@ def adopt(store: ObjectPath, home: RunFolder, asked: dict[str, Any], fingerprint
     remote = read_description(content, target)
     local_store = (stored or {}).get("store", {})
     # Before its claim, a run sends nothing.
-    known = local_store["claim"] if local_store.get("claimed") else remote.get("store", {}).get("claim")
-    if known is None or known != remote.get("store", {}).get("claim"):
+    owner = local_store["claim"] if local_store.get("claimed") else remote.get("store", {}).get("claim")
+    if owner is None or owner != remote.get("store", {}).get("claim"):
         raise InvalidInput(_OTHERS.format(store=store))
     require_same_run(remote, asked, fingerprints, where=store)
     local = (stored or {}) if local_store.get("claimed") else {}
     merged = {**remote, **local}
     merged["store"] = {**remote["store"], **local.get("store", {}), "claimed": True}
-    if drawn := {**remote.get("drawn", {}), **local.get("drawn", {})}:
-        merged["drawn"] = drawn
+    if marks := {**remote.get("drawn", {}), **local.get("drawn", {})}:
+        merged["drawn"] = marks
     if engines := {name for copy in (remote, local) for name in copy.get("engines", {}).get("saw_private_rows", ())}:
         merged["engines"] = {"saw_private_rows": sorted(engines)}
     if stored is None or "store" not in stored:

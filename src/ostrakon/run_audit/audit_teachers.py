@@ -130,11 +130,11 @@ def _votes(
 
 
 def _more_than_one_vote(pair: Pair) -> str | None:
-    moved = np.abs(pair[0].counts - pair[1].counts).sum(axis=1)
-    if (moved <= 2).all():
+    differences = np.abs(pair[0].counts - pair[1].counts).sum(axis=1)
+    if (differences <= 2).all():
         return None
-    query = int(np.argmax(moved))
-    return f"the label of one record moved {moved[query] // 2} votes on query {query}"
+    query = int(np.argmax(differences))
+    return f"the label of one record moved {differences[query] // 2} votes on query {query}"
 
 
 def _refuted(plan: Plan, pair: Pair, contradiction: str, *, samples: int, confidence: float) -> AuditResult:

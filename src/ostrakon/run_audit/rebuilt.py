@@ -67,13 +67,13 @@ def first_difference(folder: Path, plan: Plan, task: Task, options: Options, *, 
         nondeterministic = _STUDENT & _different_names(released, _build_again(folder, plan, task, options))
     if nondeterministic:
         say(f"Not compared, because they differ each time they are built: {', '.join(sorted(nondeterministic))}")
-    different = [name for name in names if name not in nondeterministic and not (name == MANIFEST and nondeterministic)]
-    if not different:
+    skipped = {*nondeterministic, *((MANIFEST,) if nondeterministic else ())}
+    differences = [name for name in names if name not in skipped]
+    if not differences:
         return None
-    field = _first_field(released.get(different[0]), rebuilt.get(different[0]))
-    return (
-        f"{different[0]}{field} of the release is not what the noise log implies: it depends on private data beside it"
-    )
+    name = differences[0]
+    field = _first_field(released.get(name), rebuilt.get(name))
+    return f"{name}{field} of the release is not what the noise log implies: it depends on private data beside it"
 
 
 def _build_again(folder: Path, plan: Plan, task: Task, options: Options) -> dict[str, bytes]:

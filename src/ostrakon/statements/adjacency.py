@@ -60,13 +60,13 @@ def other_adjacency(*, by: str | None = None, fixed: bool = False) -> str:
 
 def sentences_of(relation: Relation, *, by: str | None = None) -> tuple[str, ...]:
     """Return the sentences with which a statement may define the neighbours of this relation."""
-    known = {
+    sentences = {
         "replace": (adjacency(by=by, fixed=True),),
         "take-out": (other_adjacency(by=by, fixed=True),),
         "add-remove": (adjacency(by=by), adjacency(by=by) + SAME_SIZE),
         "labels": (label_adjacency(by=by),),
     }
-    return known[relation]
+    return sentences[relation]
 
 
 def with_trusted(trust_model: str, *, engines: tuple[str, ...], store: str, stored_table: bool) -> str:

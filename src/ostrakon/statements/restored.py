@@ -101,5 +101,5 @@ def statement_from(content: Mapping[str, Any]) -> RestoredStatement:
 def _estimate(content: Mapping[str, Any]) -> Agreement | Recall:
     """Return the estimate with that content. Errors: KeyError for a kind that has none."""
     kind = {one.kind: one for one in (Agreement, Recall)}[content["kind"]]
-    known = {field.name for field in fields(kind)}
-    return kind(**{key: content[key] for key in content if key in known})
+    names = {field.name for field in fields(kind)}
+    return kind(**{key: content[key] for key in content if key in names})

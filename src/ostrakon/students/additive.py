@@ -93,9 +93,13 @@ class AdditiveLogistic(ClassifierMixin, BaseEstimator):
         columns = np.split(counts.sum(axis=1), starts(self.sizes)[1:])
         pairs, noise = {}, 1.0
         if released.moments is not None:
-            known = released.moments.directions
-            pairs = dict(zip(known.pairs, known.counts(released.moments.sums), strict=True))
-            noise = float(known.counts(np.full((known.directions, known.classes), released.moments.sigma))[0].flat[0])
+            directions = released.moments.directions
+            pairs = dict(zip(directions.pairs, directions.counts(released.moments.sums), strict=True))
+            noise = float(
+                directions.counts(np.full((directions.directions, directions.classes), released.moments.sigma))[0].flat[
+                    0
+                ]
+            )
         rows, weights = law_of_rows(columns, pairs, noise=noise, records=records, seed=self.random_state)
         features = one_hot(rows, self.sizes).astype(np.float64)
         penalties = positive("penalty", self.penalty) * sparse.eye_array(len(counts))

@@ -51,11 +51,11 @@ class Boosting(HistGradientBoostingClassifier):
 
     def _encode_y(self, y: Any) -> Any:
         # The binary loss accepts targets from 0 to 1; scikit-learn's encoding of labels does not.
-        given = np.asarray(y)
-        if given.dtype.kind != "f" or not (given.min() >= 0 and given.max() <= 1):
+        targets = np.asarray(y)
+        if targets.dtype.kind != "f" or not (targets.min() >= 0 and targets.max() <= 1):
             return super()._encode_y(y)
         super()._encode_y(np.arange(2))
-        return given.astype(np.float64)
+        return targets.astype(np.float64)
 
 
 def quantized(X: ArrayLike, most: int) -> NDArray[Any]:

@@ -85,8 +85,8 @@ class Measures:
 
     def in_words(self) -> dict[str, str]:
         """Return the printed form of each measure except the accuracy, by name."""
-        known = [(name, share) for name, share in self.recall if share is not None]
-        shown = known if len(known) <= _NAMED else sorted(known, key=lambda entry: entry[1])[:_NAMED]
+        recalls = [(name, share) for name, share in self.recall if share is not None]
+        shown = recalls if len(recalls) <= _NAMED else sorted(recalls, key=lambda entry: entry[1])[:_NAMED]
         recall = ", ".join(f"{name} {share:.1%}" for name, share in shown)
         absent = [name for name, share in self.recall if share is None]
         of = "" if self.precision_of is None else f" of {self.precision_of}"
@@ -97,7 +97,7 @@ class Measures:
             **ranks,
             "Balanced accuracy": f"{self.balanced_accuracy:.1%}",
             "Recall by class": recall
-            + ("" if len(shown) == len(known) else f" (the lowest of {len(known)})")
+            + ("" if len(shown) == len(recalls) else f" (the lowest of {len(recalls)})")
             + (f" (no test rows of {', '.join(absent[:_NAMED])})" if absent else ""),
             "AUC": _number(self.auc),
             "Average precision": _number(self.average_precision) + of,
@@ -234,14 +234,14 @@ def measures_of_labels(likely: FloatArray, predicted: ArrayLike, y: ArrayLike, n
     losses = [log_loss(right[:, at], likely[:, at], labels=[0, 1]) for at in range(right.shape[1])]
     mixed = (right.min(axis=0) == 0) & (right.max(axis=0) == 1)
     areas = [float(roc_auc_score(right[:, at], likely[:, at])) if mixed[at] else None for at in range(right.shape[1])]
-    known = [area for area in areas if area is not None]
+    values = [area for area in areas if area is not None]
     return LabelMeasures(
         rows=len(right),
         macro_f1=float(scores.mean()),
         micro_f1=float(f1("micro")),
         subset_accuracy=float(accuracy_score(right, said)),
         hamming_loss=float(hamming_loss(right, said)),
-        auc=float(np.mean(known)) if known else None,
+        auc=float(np.mean(values)) if values else None,
         log_loss=float(np.mean(losses)),
         macro_f1_of_all=float(f1("macro", np.ones_like(right))),
         micro_f1_of_all=float(f1("micro", np.ones_like(right))),

@@ -80,9 +80,9 @@ class Site:
         for name in required:
             if not isinstance(content.get(name), str) or not content[name]:
                 raise InvalidInput(f"{source} must give {name} as text, got {quote(content.get(name))}.")
-        foreign = sorted(content.keys() - {field.name for field in fields(cls)})
-        if foreign:
-            raise InvalidInput(f"{source} must give {', '.join(required)} and no {foreign[0]!r}.")
+        extras = sorted(content.keys() - {field.name for field in fields(cls)})
+        if extras:
+            raise InvalidInput(f"{source} must give {', '.join(required)} and no {extras[0]!r}.")
         paths = {name: str(source.parent / content[name]) for name in ("private", "keep", "key") if name in content}
         entries: dict[str, Any] = content | paths
         return cls(**entries)

@@ -231,9 +231,9 @@ def _task(study: Study, private: str | os.PathLike[str], *, by: str) -> Task:
         alone=False,
         allow_shared_rows=True,
     )
-    seen = list(task.X_public.columns)
+    columns = list(task.X_public.columns)
     features = list(study.pool.X.columns)
-    absent = [name for name in features if name not in seen]
+    absent = [name for name in features if name not in columns]
     if absent:
         raise InvalidInput(
             f"The private table {private} has no column {absent[0]!r}, which the study uses ({len(absent)} of "

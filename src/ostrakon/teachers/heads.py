@@ -261,8 +261,8 @@ def _predict_one(head: HeadEnsemble, queries: Queries, teacher: Head) -> IntArra
 @contextmanager
 def _thread_per_teacher(n_jobs: int | None) -> Generator[Mapper]:
     """Yield a map over teachers, in order, with linear algebra on one thread: more would change its rounding."""
-    given = max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
-    workers = given if n_jobs is None else joblib.effective_n_jobs(n_jobs)
+    threads = max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
+    workers = threads if n_jobs is None else joblib.effective_n_jobs(n_jobs)
     with on_one_thread(), ThreadPoolExecutor(workers) as pool:
         yield pool.map if workers > 1 else map
 

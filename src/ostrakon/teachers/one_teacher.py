@@ -191,13 +191,13 @@ def predictions_of(models: Sequence[Any], X: Any, teachers: range, *, queries: i
 
 def fit_teacher(estimator: Any, X: Any, y: NDArray[np.int64], *, index: int, seed: int) -> Any:
     """Return `estimator` copied and fitted on one shard, random by (seed, index) alone. Callers limit threads."""
-    known, local = np.unique(y, return_inverse=True)
-    if len(known) == 0:
+    classes, local = np.unique(y, return_inverse=True)
+    if len(classes) == 0:
         return Abstainer()
     if isinstance(estimator, ForEachLabel):
         return estimator.fit_all(X, y, index=index, seed=seed)
-    if len(known) == 1:
-        return OneClass(int(known[0]))
+    if len(classes) == 1:
+        return OneClass(int(classes[0]))
     model = seeded(clone(estimator), seed=seed, index=index)
     with warnings.catch_warnings():
         # Some estimators warn at every fit that n_jobs has no effect.
@@ -208,7 +208,7 @@ def fit_teacher(estimator: Any, X: Any, y: NDArray[np.int64], *, index: int, see
             model.fit(X, local)
         except (ValueError, TypeError) as error:
             raise InvalidInput(f"Teacher {index} could not be trained on its {len(local)} rows: {error}") from error
-    return Learned(model, known.astype(np.int64))
+    return Learned(model, classes.astype(np.int64))
 
 
 def seeded(estimator: Any, *, seed: int, index: int) -> Any:

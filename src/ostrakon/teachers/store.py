@@ -61,11 +61,11 @@ class TeacherStore:
             return
         stored_settings = json.loads(stored.payload)
         if stored_settings != settings:
-            different = ", ".join(
+            differences = ", ".join(
                 sorted(key for key in {*stored_settings, *settings} if stored_settings.get(key) != settings.get(key))
             )
             raise InvalidInput(
-                f"{self.path} holds teachers of another run (different: {different}); "
+                f"{self.path} holds teachers of another run (different: {differences}); "
                 "choose another folder or repeat that run's settings."
             )
 

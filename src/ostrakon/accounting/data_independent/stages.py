@@ -151,9 +151,9 @@ def worst_case_of_stages(
     charges = [*before, *(_charge(one, delta=delta, effort=effort, **shape) for one in asked if one.queries)]
     if not charges:
         return WorstCase(epsilon=0.0, delta=delta, basis="no query")
-    known = _without_adaptive(charges, delta)
-    epsilon = _adaptively(charges, known.epsilon, delta, effort)
-    return WorstCase(epsilon=epsilon, delta=delta, basis=BASIS) if epsilon < known.epsilon else known
+    bound = _without_adaptive(charges, delta)
+    epsilon = _adaptively(charges, bound.epsilon, delta, effort)
+    return WorstCase(epsilon=epsilon, delta=delta, basis=BASIS) if epsilon < bound.epsilon else bound
 
 
 def _checked(stages: Sequence[Stage]) -> list[Stage]:

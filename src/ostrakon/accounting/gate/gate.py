@@ -281,8 +281,8 @@ class Gate:
 
         The certificate covers the decision, which may be published; a second decision would cost again.
         """
-        drawn = float(require_rng(rng).random())
-        return drawn < self.pass_probability(votes)
+        uniform = float(require_rng(rng).random())
+        return uniform < self.pass_probability(votes)
 
     def release(self, votes: Votes, rng: np.random.Generator) -> tuple[bool, IntArray]:
         """Return (whether the gate passed, one answer per query; -1 for none). The certificate covers both.

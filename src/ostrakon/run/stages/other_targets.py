@@ -74,10 +74,10 @@ def _answers_by_label(answers: Answers, queries: IntArray, labels: int) -> list[
     taught = answers.taught.reshape(-1, labels)
     if (taught == NO_ANSWER).all():
         raise InvalidInput(NOTHING_ANSWERED)
-    known = [np.flatnonzero(column != NO_ANSWER) for column in taught.T]
+    positions = [np.flatnonzero(column != NO_ANSWER) for column in taught.T]
     return [
         Released(queries=queries[rows], counts=np.eye(2)[column[rows]])
-        for rows, column in zip(known, taught.T, strict=True)
+        for rows, column in zip(positions, taught.T, strict=True)
     ]
 
 
