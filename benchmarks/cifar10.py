@@ -105,7 +105,7 @@ def all_public(view: Any, y_public: Any, X_test: Any, y_test: Any) -> float:
 
 def remember_encodings(work: Path) -> None:
     """Let every frozen encoder of this process encode an image once, whatever the seed, and keep it in `work`."""
-    file, encode = work / "photos-encoded.joblib", FrozenEncoder._encoded
+    file, encode = work / "photos-encoded.joblib", FrozenEncoder._encode_rows
     known: dict[bytes, Any] = joblib.load(file) if file.exists() else {}
 
     def encoded(self: Any, rows: Any) -> Any:
@@ -116,7 +116,7 @@ def remember_encodings(work: Path) -> None:
             joblib.dump(known, file)
         return np.stack([known[mark] for mark in marks])
 
-    FrozenEncoder._encoded = encoded
+    FrozenEncoder._encode_rows = encoded
 
 
 def run(
