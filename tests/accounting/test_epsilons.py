@@ -10,18 +10,12 @@ import numpy as np
 import pytest
 
 from ostrakon.accounting.account import Account
-from ostrakon.accounting.data_dependent.forecast import Forecast
-from ostrakon.accounting.epsilons import DATA_DEPENDENT_NOTICE, DataDependent, Gated, Sanitized, WorstCase
+from ostrakon.accounting.epsilons import DATA_DEPENDENT_NOTICE, DataDependent, Forecast, Gated, Sanitized, WorstCase
 
 SECRET = "0.123456"
 PRIVATE = [
     DataDependent(epsilon=0.123456, delta=1e-5, order=12.0),
-    Forecast(
-        p_answer=np.array([0.123456]),
-        p_plurality=np.array([0.123456]),
-        costs=np.array([0.123456]),
-        order=12.0,
-    ),
+    Forecast(queries=1, expected_answers=0.123456, expected_agreement=0.123456, data_dependent_cost=0.123456),
 ]
 
 

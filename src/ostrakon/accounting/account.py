@@ -8,10 +8,9 @@ from numpy.typing import ArrayLike
 
 from ostrakon.accounting.data_dependent.adaptive import adaptive_epsilon
 from ostrakon.accounting.data_dependent.exact import costs_and_chances
-from ostrakon.accounting.data_dependent.forecast import Forecast, forecast
 from ostrakon.accounting.data_independent.noisy_max import answer_law
 from ostrakon.accounting.data_independent.worst_case import worst_case_of
-from ostrakon.accounting.epsilons import DATA_DEPENDENT_NOTICE, DataDependent, Gated, Sanitized, WorstCase
+from ostrakon.accounting.epsilons import DATA_DEPENDENT_NOTICE, DataDependent, Forecast, Gated, Sanitized, WorstCase
 from ostrakon.accounting.gate.envelope_tables import Report
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.gate.sanitizer import Sanitizer
@@ -19,7 +18,7 @@ from ostrakon.accounting.gate.search import GateSearch
 from ostrakon.accounting.published.bounds import published_curve
 from ostrakon.accounting.rdp import DEFAULT_ORDERS, Conversion, Curve, require_orders
 from ostrakon.html_table import html_table
-from ostrakon.mechanisms.base import Mechanism, StatefulMechanism, require_mechanism
+from ostrakon.mechanisms.base import FloatArray, Mechanism, StatefulMechanism, require_mechanism
 from ostrakon.validation import InvalidInput, fraction
 from ostrakon.votes import PublicVotes, Votes
 
@@ -156,10 +155,25 @@ def account(
         worst_case=bound,
         data_dependent=local,
         published=None if curve is None else _data_dependent(curve, delta, conversion)[0],
-        forecast=forecast(costs=costs, chances=chances, orders=a, curve_order=order),
+        forecast=_forecast(costs[:, int(np.flatnonzero(a == order)[0])], chances, order),
         gated=None if gate is None else gate.certificate(),
         pass_probability=None if gate is None else pass_probability,
         sanitized=sanitized,
+    )
+
+
+def _forecast(costs: FloatArray, chances: FloatArray, order: float) -> Forecast:
+    """Return the forecast from the queries' costs at that order, and their chances of an answer and of the plurality's.
+
+    Of tied classes the lowest is the plurality.
+    """
+    answers = float(chances[:, 0].sum())
+    return Forecast(
+        queries=len(costs),
+        expected_answers=answers,
+        expected_agreement=float(chances[:, 1].sum()) / answers if answers > 0 else math.nan,
+        data_dependent_cost=float(costs.sum()),
+        order=order,
     )
 
 

@@ -131,3 +131,20 @@ class DataDependent(Private):
         """Return the private numbers epsilon, delta and order, if any. They must not leave the trusted side."""
         extra = {} if self.__order is None else {"order": self.__order}
         return {"epsilon": self.__epsilon, "delta": self.__delta, **extra}
+
+
+class Forecast(Private):
+    """Expectations of one run on given votes, for planning. Private, like the votes."""
+
+    __slots__ = ("__totals",)
+
+    def __init__(self, **totals: float) -> None:
+        self.__totals = totals
+
+    def reveal(self) -> dict[str, float]:
+        """Return queries, expected_answers, expected_agreement, data_dependent_cost and order, for the trusted side.
+
+        expected_agreement: expected share of the answers that equal the noiseless plurality; nan without answers.
+        data_dependent_cost: Rényi cost at `order`, the order that gives the data-dependent epsilon.
+        """
+        return dict(self.__totals)

@@ -43,24 +43,22 @@ def lenet(shape: tuple[int, ...], classes: int) -> Any:
     )
 
 
+def _block(before: int, after: int, *, kernel: int = 3, stride: int = 1) -> tuple[Any, ...]:
+    """Return a convolution with batch norm and its activation."""
+    convolution = nn.Conv2d(before, after, kernel, stride=stride, padding=kernel // 2, bias=False)
+    return convolution, nn.BatchNorm2d(after), nn.LeakyReLU(0.1)
+
+
 def cnn(shape: tuple[int, ...], classes: int) -> Any:
     """Four 3x3 convolutions with batch norm: the students' default on images."""
     channels, height, width = _image(shape, "cnn", 8)
     return nn.Sequential(
-        nn.Conv2d(channels, 32, 3, padding=1, bias=False),
-        nn.BatchNorm2d(32),
-        nn.LeakyReLU(0.1),
+        *_block(channels, 32),
         nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 3, padding=1, bias=False),
-        nn.BatchNorm2d(64),
-        nn.LeakyReLU(0.1),
-        nn.Conv2d(64, 64, 3, padding=1, bias=False),
-        nn.BatchNorm2d(64),
-        nn.LeakyReLU(0.1),
+        *_block(32, 64),
+        *_block(64, 64),
         nn.MaxPool2d(2),
-        nn.Conv2d(64, 128, 3, padding=1, bias=False),
-        nn.BatchNorm2d(128),
-        nn.LeakyReLU(0.1),
+        *_block(64, 128),
         quarters(height // 4, width // 4),
         nn.Flatten(),
         nn.Linear(512, classes),
@@ -77,16 +75,10 @@ def quick_cnn(shape: tuple[int, ...], classes: int) -> Any:
     channels, height, width = _image(shape, "quick-cnn", 8)
     flat = 64 * (-(-height // 2) // 2 // 2) * (-(-width // 2) // 2 // 2)
     return nn.Sequential(
-        nn.Conv2d(channels, 16, 5, stride=2, padding=2, bias=False),
-        nn.BatchNorm2d(16),
-        nn.LeakyReLU(0.1),
-        nn.Conv2d(16, 32, 3, padding=1, bias=False),
-        nn.BatchNorm2d(32),
-        nn.LeakyReLU(0.1),
+        *_block(channels, 16, kernel=5, stride=2),
+        *_block(16, 32),
         nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 3, padding=1, bias=False),
-        nn.BatchNorm2d(64),
-        nn.LeakyReLU(0.1),
+        *_block(32, 64),
         nn.MaxPool2d(2),
         nn.Flatten(),
         nn.Linear(flat, 128, bias=False),
