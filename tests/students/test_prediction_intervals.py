@@ -8,7 +8,7 @@ from scipy import stats
 
 import ostrakon.students.prediction_intervals as intervals
 from ostrakon.students.prediction_intervals import edges_of, half_widths_of
-from ostrakon.teachers.errors import ErrorRule, error_steps
+from ostrakon.teachers.errors import ErrorSizes, error_steps
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
 
@@ -105,7 +105,7 @@ ROWS = [[0.0], [0.004], [0.3], [1.0]]
 
 def said(rows, quantities, edges):
     block = np.zeros(len(rows), int), np.array(rows), np.array(quantities)
-    return ErrorRule(edges=edges).contributions_of(block).counts.ravel() / STEPS
+    return ErrorSizes(edges=edges).contributions_of(block).counts.ravel() / STEPS
 
 
 def test_one_record_or_user_moves_two_counts_by_one_at_most():

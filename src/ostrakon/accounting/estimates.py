@@ -12,7 +12,7 @@ UNDECIDED = (
     "The noisy numbers in the release do not tell whether the student is right more often than a model that always "
     "predicts the most frequent class"
 )
-NO_BETTER = "Warning: the held-out "
+NO_BETTER = "Warning: the noisy numbers in the release do not show"
 """How remarks begin on a student whose estimate allows no decision, and on one whose estimate is not higher."""
 
 Of = Literal["student", "majority"]
@@ -28,15 +28,16 @@ class Agreement:
     of : {"student", "majority"}
         "majority" always predicts the most frequent class.
     against : str
-        "private labels" (estimated from noisy counts) or "held-out released answers" (not an accuracy).
+        "private labels" (from noisy counts of right and wrong predictions) or "held-out released answers" (not an
+        accuracy).
     counted : str
         What is counted, in words, such as "records".
     share : float in [0, 1]
-        The estimate. Against private labels it assumes that the student's errors within a cell are random.
+        The estimate.
     sd : float
         Its standard deviation.
     low, high : float
-        An interval that contains the truth in at least 95% of runs, without that assumption.
+        An interval that contains the truth in at least 95% of runs.
 
     Raises
     ------
@@ -45,7 +46,7 @@ class Agreement:
 
     References
     ----------
-    `ostrakon.students.agreement_estimate`.
+    `ostrakon.students.right_counts`, `ostrakon.students.agreement_estimate`.
     """
 
     kind: ClassVar[str] = "agreement"
@@ -113,7 +114,7 @@ class Recall:
     counted : str
         What is counted, in words, such as "records".
     low, high : float
-        The ranges of all classes, and so that of their mean, hold together in at least 95% of runs.
+        The ranges of all classes hold together in at least 95% of runs, and that of their mean in as many.
 
     Raises
     ------
@@ -122,7 +123,7 @@ class Recall:
 
     References
     ----------
-    `ostrakon.students.recall_estimate`.
+    `ostrakon.students.right_counts`.
     """
 
     kind: ClassVar[str] = "recall"

@@ -1,5 +1,6 @@
 """Defaults that depend on public numbers alone: teachers, queries, noise, delta."""
 
+import math
 from typing import Any
 
 from ostrakon.accounting.calibration.noise import likely_price
@@ -24,7 +25,12 @@ SUMS_OF_EMBEDDINGS = 0.8
 SUMS_BESIDE_COUNTS = 0.2
 """The same if a named student of a quantity, or of several labels, learns from counts."""
 OF_ERRORS, OF_ERRORS_OF_FEW, FEW_RECORDS = 0.05, 0.1, 2000
-"""Share of the cost for counts of the errors of a quantity's student, the share with few records, and their number."""
+"""Share of the cost for counts of a student's errors (at most, for classes); of a quantity with few records, and their
+number."""
+_LEAST_FOR_ERRORS = 25
+"""With fewer records for each standard deviation of the noise on counts of errors, intervals are nearly the range."""
+_FINE, _COARSE = 0.01, 0.2
+"""Half widths of the interval of the accuracy: more noise is no worse below the first, and useless above the second."""
 DEFAULT_OF_TEACHERS = "confident-gnmax"
 """The default if an option needs trained teachers."""
 MOST_QUERIES = 1000
@@ -121,3 +127,35 @@ def default_per_record_queries(mechanism: Mechanism, *, units: int, pool: int, c
     largest = max(MOST_PER_RECORD, MOST_FOR_A_CLASS * classes)
     ratio = SIGNAL_TO_NOISE if classes <= FEW_CLASSES else OF_MANY_CLASSES
     return min(pool, largest, max(int(votes_by_noise / ratio), least))
+
+
+def share_of_errors(noise: float, *, units: int, classes: int | None) -> float:
+    """Return the share of the cost for counts of the student's errors; 0 where they would say too little.
+
+    Parameters
+    ----------
+    noise : float
+        Standard deviation of the noise on these counts if they had all of the cost, in votes; it is inversely
+        proportional to the root of the share.
+    units : int
+        Records or users.
+    classes : int or None
+        None for a quantity.
+
+    Notes
+    -----
+    Classes get the smallest share at which noise alone gives the interval of the accuracy a half width of one point, at
+    most `OF_ERRORS`; none if the half width would still exceed 20 points.
+
+    Examples
+    --------
+    >>> [share_of_errors(6.0, units=units, classes=2) for units in (100_000, 5000, 1000, 200)]
+    [0.0002, 0.05, 0.05, 0.0]
+    """
+    if classes is None:
+        share = OF_ERRORS_OF_FEW if units < FEW_RECORDS else OF_ERRORS
+        return share if units * math.sqrt(share) >= _LEAST_FOR_ERRORS * noise else 0.0
+    half_width = 1.96 * noise * math.sqrt((classes if classes <= FEW_CLASSES else 1) / 2) / units
+    if half_width > _COARSE * math.sqrt(OF_ERRORS):
+        return 0.0
+    return min(OF_ERRORS, math.ceil(1e4 * (half_width / _FINE) ** 2) / 1e4)

@@ -1,6 +1,7 @@
 """Planning: choose the mechanism, set the other options from public sizes alone, price the run."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from ostrakon.data.consent import Consent
 from ostrakon.data.domain import Domain
 from ostrakon.data.target import Target
 from ostrakon.estimators.choices import learns_sums
-from ostrakon.mechanisms import Mechanism, QuantityGNMax
+from ostrakon.mechanisms import BoundedGNMax, Mechanism
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, Options
 from ostrakon.planning.choices import BY_THE_OPERATOR, Choices, per_record_choices, trained_choices
@@ -30,13 +31,11 @@ from ostrakon.planning.choose_mechanism import (
 from ostrakon.planning.defaults import (
     DEFAULT_MECHANISM,
     DEFAULT_OF_COUNTS,
-    FEW_RECORDS,
-    OF_ERRORS,
-    OF_ERRORS_OF_FEW,
     OF_LABELS,
     OF_QUANTITIES,
     SUMS_BESIDE_COUNTS,
     SUMS_OF_EMBEDDINGS,
+    share_of_errors,
 )
 from ostrakon.planning.per_record_plan import per_record_plan
 from ostrakon.planning.plan import Plan, shape
@@ -87,7 +86,13 @@ def make_plan(
         require_sums_mechanism(options, unit, target=target)
         fixed: dict[str, Any] = {} if learns_sums(options.student) else {"moments": SUMS_BESIDE_COUNTS}
         if target == "quantity":
-            return quantity_plan(options, sizes, fixed=fixed)
+            return with_errors(
+                options,
+                lambda errors: per_record_plan(
+                    per_record_choices(options, OF_QUANTITIES, **sizes, fixed={**fixed, "errors": errors})
+                ),
+                classes=None,
+            )
         # The plan uses the form of votes with less noise; a given number of labels chooses between both.
         fixed["max_labels"] = most_labels(options, classes)
         parameters = {name: value for name, value in options.parameters.items() if name != "max_labels"}
@@ -101,7 +106,16 @@ def make_plan(
         raise InvalidInput(f"{_CONSENT_NEEDS}, got {name}{' for images' if images else ''}.")
     if find(name).per_record:
         fixed_shares = {"moments": SUMS_OF_EMBEDDINGS} if embedded and name == DEFAULT_MECHANISM else {}
-        return per_record_plan(replace(per_record_choices(options, name, **sizes, fixed=fixed_shares), consent=consent))
+
+        def plan_with(errors: float) -> Plan:
+            parameters = {**fixed_shares, "errors": errors}
+            choices = per_record_choices(options, name, **sizes, fixed=parameters)
+            return per_record_plan(replace(choices, consent=consent))
+
+        if consent is not None or images:
+            _refuse_errors(options, images=images)
+            return plan_with(0.0)
+        return with_errors(options, plan_with, classes=classes)
     choices = trained_choices(options, name, **sizes)
     try:
         return trained_plan(choices)
@@ -112,30 +126,19 @@ def make_plan(
         raise InvalidInput(f"{refused}{alternative}") from None
 
 
-LEAST_FOR_ERRORS = 25
-"""With fewer records for each standard deviation of the noise on counts of errors, intervals are nearly the range."""
+def with_errors(options: Options, plan_with: Callable[[float], Plan], *, classes: int | None) -> Plan:
+    """Return the plan with counts of the student's errors if a share is given or they exceed their noise; else without.
 
-
-def quantity_plan(options: Options, sizes: dict[str, Any], *, fixed: dict[str, Any]) -> Plan:
-    """Return the plan with counts of errors if a share is given or they exceed their noise; else without.
-
-    sizes, fixed: as in `per_record_choices`. Errors: as of `make_plan`.
+    plan_with: from their share of the cost to the plan. classes: None for a quantity. Errors: as of `make_plan`.
     """
-
-    def plan_with(errors: float) -> Plan:
-        parameters = {**fixed, "errors": errors}
-        return per_record_plan(per_record_choices(options, OF_QUANTITIES, **sizes, fixed=parameters))
-
-    units, given = sizes["units"], options.parameters
-    if given.get("errors") is not None:
-        return plan_with(0.0)  # the given share has priority
-    share = OF_ERRORS_OF_FEW if units < FEW_RECORDS else OF_ERRORS
-    if given.get("moments") is not None:
-        share = min(share, (1 - fraction("moments", given["moments"])) / 2)
     without = plan_with(0.0)
-    assert isinstance(without.mechanism, QuantityGNMax)
-    noise = without.mechanism.noise_for(share)
-    return plan_with(share) if units >= LEAST_FOR_ERRORS * noise else without
+    if options.parameters.get("errors") is not None:
+        return without  # the given share has priority
+    assert isinstance(without.mechanism, BoundedGNMax)
+    share = share_of_errors(without.mechanism.noise_for(1.0), units=without.teachers, classes=classes)
+    if options.parameters.get("moments") is not None:
+        share = min(share, (1 - fraction("moments", options.parameters["moments"])) / 2)
+    return plan_with(share) if share else without
 
 
 def _within_consent(options: Options, consent: Consent, *, other: bool) -> Options:
@@ -151,6 +154,13 @@ def _within_consent(options: Options, consent: Consent, *, other: bool) -> Optio
             f"got {options.epsilon:g}."
         )
     return replace(options, epsilon=consent.epsilon)
+
+
+def _refuse_errors(options: Options, *, images: bool) -> None:
+    """Refuse counts of errors where none are released."""
+    if options.parameters.get("errors"):
+        where = "images" if images else "records with levels of consent"
+        raise InvalidInput(f"errors must be 0 for {where}, got {quote(options.parameters['errors'])}.")
 
 
 def _per_record_alternative(options: Options, **sizes: Any) -> str:
@@ -252,8 +262,14 @@ def described_plan(options: Options, domain: Domain, *, units: int, classes: int
 
     def plan_with(mechanism: str) -> Plan:
         fixed = {"max_contributions": columns, **({"moments": PAIRS} if mechanism == DEFAULT_MECHANISM else {})}
-        sizes = {"units": units, "pool": cells, "classes": classes, "columns": columns}
-        return per_record_plan(per_record_choices(options, mechanism, **sizes, unit=unit, fixed=fixed))
+        sizes: Any = {"units": units, "pool": cells, "classes": classes, "columns": columns, "unit": unit}
+        return with_errors(
+            options,
+            lambda errors: per_record_plan(
+                per_record_choices(options, mechanism, **sizes, fixed={**fixed, "errors": errors})
+            ),
+            classes=classes,
+        )
 
     if not domain.pairs:
         if options.mechanism == DEFAULT_MECHANISM:

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ostrakon.data.checksummed import sha256
 from ostrakon.data.files import write_json
 from ostrakon.data.quantity import Quantity
+from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.manifest import MANIFEST, is_finished
@@ -120,9 +121,13 @@ def answers_of_file(path: Path, content: Mapping[str, Any]) -> tuple[list[str], 
     return queries, np.where(by_teachers, taught, NO_ANSWER), taught
 
 
-def bins_of_errors(quantity: Quantity, *, units: int, noise: float) -> list[str]:
-    """Return the first column of a table of noisy counts of errors: the largest error of every bin."""
-    return [f"{edge:.10g}" for edge in (quantity.high - quantity.low) * edges_of(units, noise)]
+def bins_of_errors(target: Quantity | Sequence[str], *, units: int, noise: float) -> list[str]:
+    """Return the first column of a table of noisy counts of errors: the largest error of every bin of a quantity; every
+    class, or one word for all where they are many.
+    """
+    if isinstance(target, Quantity):
+        return [f"{edge:.10g}" for edge in (target.high - target.low) * edges_of(units, noise)]
+    return list(target) if len(target) <= FEW_CLASSES else ["all classes"]
 
 
 def table_of_file(path: Path) -> tuple[list[str], NDArray[np.float64]]:

@@ -9,7 +9,7 @@ from ostrakon.accounting.estimates import CONFIDENCE, NO_BETTER, UNDECIDED, Agre
 from ostrakon.data.quantity import Quantity
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.markdown import escaped
-from ostrakon.run.stages.estimates import FEWEST_QUERIES
+from ostrakon.run.stages.estimates import OTHER_STUDENT, why_no_estimate
 from ostrakon.statements.sentences import DROPPED_OUT, REFITTED, changed_in_words, consent_in_words, of_records
 from ostrakon.statements.statement import delta_in_words
 from ostrakon.students.measures import AnyMeasures, Measures
@@ -20,8 +20,6 @@ from ostrakon.students.quantity_student import SUMS
 TITLE = "In plain words"
 NOT_GIVEN = "not given"
 WARNING = "Warning"
-OTHER_ERRORS = "errors were counted for the student of the earlier release, not for this one"
-"""Why a quantity has no intervals although noisy counts of errors were released."""
 _WORTH_SAYING = 0.9
 """Upper ends of recall from here on say nothing that a reader of the first page needs."""
 
@@ -111,9 +109,14 @@ def _intervals(content: dict[str, Any], intervals: PredictionIntervals | None) -
     """Return what is said of the intervals of a quantity; nothing where no errors were counted."""
     if intervals is not None:
         return {"Intervals.": intervals.in_words(Quantity(**content["quantity"]))}
-    if any(batch["parameters"].get("errors") for batch in content["rounds"]):
-        return {"Intervals.": f"None: {OTHER_ERRORS}."}
+    if "quantity" in content and _counts_errors(content):
+        return {"Intervals.": f"None: {OTHER_STUDENT}."}
     return {}
+
+
+def _counts_errors(content: dict[str, Any]) -> bool:
+    """Return whether errors of a student were counted: of this one, or of that of the earlier release."""
+    return any(batch["parameters"].get("errors") for batch in content["rounds"])
 
 
 def predicts(content: dict[str, Any]) -> str:
@@ -234,36 +237,23 @@ def _escape_or_default(text: str | None) -> str:
 def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], measures: AnyMeasures | None) -> str:
     by = {estimate.of: estimate for estimate in estimates if isinstance(estimate, Agreement)}
     sentences: list[str] = []
-    if "student" in by and "majority" in by:
-        student, majority = by["student"], by["majority"]
+    if "student" in by:
+        student, majority = by["student"], by.get("majority")
+        always = (
+            ""
+            if majority is None
+            else f" A model that always predicts the most frequent label {{}} {majority.in_words()}."
+        )
         if student.against == "private labels":
-            informative = student.low > 0 or student.high < 1
             sentences.append(
-                f"The student is right on {student.in_words()} of the {student.counted}, computed from the noisy "
-                "counts in this release."
-                if informative
-                else f"The noise in this release hides how often the student is right on the {student.counted}."
+                f"The student is right on {student.in_words()} of the {student.counted}, by noisy counts of its right "
+                f"and wrong predictions.{always.format('is right on')} These ranges hold in {CONFIDENCE:.0%} of runs."
             )
-            sentences.append(
-                f"A model that always predicts the most frequent label is right on {majority.in_words()}. These ranges "
-                f"hold in {CONFIDENCE:.0%} of runs, if public and private rows with similar features are alike."
-            )
-            if student.high == 1 and informative:
-                sentences.append(
-                    "The lower end for the student is cautious, and often far below the real accuracy. A larger "
-                    "epsilon hardly raises it, because it assumes the worst errors among rows with similar features, "
-                    "which counts do not distinguish."
-                )
-                if measures is None and student.low < majority.high:
-                    sentences.insert(0, "This release alone does not show how accurate the student is: test rows do.")
-            if not of_records(content):
-                sentences.append("A cell is the set of rows that are nearest to the same public row.")
         else:
             sentences.append(
                 f"The student agrees with the released answer on {student.in_words()} of the {student.counted} that it "
-                "did not learn from. A model that always predicts the most frequent label agrees on "
-                f"{majority.in_words()}. This is agreement with noisy answers, not an accuracy; the ranges hold in "
-                f"{CONFIDENCE:.0%} of runs."
+                f"did not learn from.{always.format('agrees on')} This is agreement with noisy answers, not an "
+                f"accuracy; the ranges hold in {CONFIDENCE:.0%} of runs."
             )
     recalls = [estimate for estimate in estimates if isinstance(estimate, Recall)]
     if measures is None:
@@ -271,23 +261,17 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], m
     undecided = [escaped(remark) for remark in content["remarks"] if remark.startswith(UNDECIDED)]
     if isinstance(measures, Measures):
         undecided = []  # the test rows decide
-    informative = any(one.low > 0 or one.high < 1 for one in recalls)
-    nothing = "only wide ranges, which the section on the student lists" if informative else "no estimate of that"
-    sentences += undecided or ([] if sentences else [_none_known(content, nothing)])
+    sentences += undecided or ([] if sentences else [_none_known(content)])
     return " ".join([*sentences, *_on_test_rows(measures)])
 
 
-def _none_known(content: dict[str, Any], nothing: str) -> str:
-    """Return why nothing is known from released numbers. nothing: what is said where these are enough, but for their
-    noise.
-    """
+def _none_known(content: dict[str, Any]) -> str:
+    """Return why nothing is known from released numbers."""
     if "quantity" in content or "several_labels" in content:
         target = "a quantity" if "quantity" in content else "several labels"
         return f"For a model of {target} this is not estimated from the noisy numbers in the release."
-    released_counts = "max_contributions" in content["rounds"][0]["parameters"]
-    if content["queries"] < FEWEST_QUERIES and released_counts:
-        return f"An estimate needs noisy counts of {FEWEST_QUERIES} queries, and this release has {content['queries']}."
-    return f"The noisy numbers in this release allow {nothing}."
+    per_record = "max_contributions" in content["rounds"][0]["parameters"]
+    return f"Not estimated: {why_no_estimate(counted=_counts_errors(content), per_record=per_record)}."
 
 
 def _on_test_rows(measures: AnyMeasures | None) -> list[str]:
@@ -322,5 +306,4 @@ def _by_class(recalls: Sequence[Recall]) -> list[str]:
         sentences.append(f"if every class counts the same, the student is right on {mean.in_words()}")
     if worst.high < _WORTH_SAYING:
         sentences.append(f"it recognises {worst.in_words()} of the cases of {escaped(repr(worst.label))}")
-    sure = f"in {CONFIDENCE:.0%} of runs, if public and private rows with similar features are alike"
-    return [f"From the noisy counts in this release: {', and '.join(sentences)} ({sure})."] if sentences else []
+    return [f"By the same counts, {', and '.join(sentences)} (in {CONFIDENCE:.0%} of runs)."] if sentences else []

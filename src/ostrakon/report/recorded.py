@@ -120,9 +120,10 @@ def _read_numbers(folder: Path, content: dict[str, Any]) -> tuple[Answers, str]:
 def _bins_stated(content: dict[str, Any]) -> list[str] | None:
     """Return the bins of errors that follow from a statement; None if it states none."""
     try:
-        first, quantity = content["rounds"][0], Quantity(**content["quantity"])
+        first = content["rounds"][0]
+        target = Quantity(**content["quantity"]) if "quantity" in content else content["classes"]
         noise = build(first["mechanism"], first["parameters"]).error_noise
-        return None if noise is None else bins_of_errors(quantity, units=content["teachers"], noise=noise)
+        return None if noise is None else bins_of_errors(target, units=content["teachers"], noise=noise)
     except (KeyError, TypeError, IndexError, AttributeError, InvalidInput):
         return None
 

@@ -283,13 +283,15 @@ def moments_csv(outcome: FinishedRun, moments: FloatArray) -> str:
 
 
 def errors_csv(outcome: FinishedRun, errors: FloatArray) -> str:
-    """Return the noisy counts of the errors of the student of a quantity: a line per bin, by size.
+    """Return the noisy counts of the errors of the student; exact steps of 1/1024 vote.
 
-    up_to: the largest error of the bin, in the unit of the quantity. records: how many records (or users) have such
-    errors, with noise; exact steps of 1/1024 vote.
+    A quantity has a line per bin, by size: up_to, the largest error of the bin, in its unit; records, the number of
+    records (or users) with such errors. Classes have a line each, or one for all: right and wrong, the number of their
+    records that the student predicts right and wrong.
     """
     noise, quantity = outcome.plan.mechanism.error_noise, outcome.quantity
     assert noise is not None
-    assert quantity is not None
-    bins = bins_of_errors(quantity, units=outcome.plan.teachers, noise=noise)
-    return csv_text([("up_to", "records"), *zip(bins, errors[:, 0].tolist(), strict=True)])
+    target = [str(label) for label in outcome.classes] if quantity is None else quantity
+    bins = bins_of_errors(target, units=outcome.plan.teachers, noise=noise)
+    header = ("class", "right", "wrong") if quantity is None else ("up_to", "records")
+    return csv_text([header, *([name, *row] for name, row in zip(bins, errors.tolist(), strict=True))])

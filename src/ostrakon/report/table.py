@@ -12,10 +12,9 @@ from ostrakon.accounting.estimates import CONFIDENCE, NO_BETTER, UNDECIDED, Agre
 from ostrakon.data.understood import Understood
 from ostrakon.export.released import ReleasedQuantity
 from ostrakon.mechanisms import Mechanism
-from ostrakon.report.first_page import OTHER_ERRORS
 from ostrakon.run.budget import Budget
 from ostrakon.run.pipeline import Outcome
-from ostrakon.run.stages.estimates import ONE_CLASS, why_no_recalls
+from ostrakon.run.stages.estimates import OTHER_STUDENT, why_no_estimate
 from ostrakon.run.steps import FinishedRun
 from ostrakon.statements.sentences import changed_in_words
 from ostrakon.statements.statement import Unit, delta_in_words, round_up
@@ -115,21 +114,20 @@ def _student(run: FinishedRun) -> Iterator[tuple[str, str]]:
 
 
 def _recalls(run: FinishedRun) -> Iterator[tuple[str, str]]:
-    """Yield the ranges of the recall of every class, or why there are none."""
-    ranges = [one for one in run.statement.estimates if isinstance(one, Recall)]
-    one_class = any(remark.startswith(ONE_CLASS) for remark in run.statement.remarks)
-    is_needless = one_class or run.measures is not None
-    if not ranges and run.plan.target == "classes" and not is_needless:
-        yield RECALL, f"not estimated: {why_no_recalls(run.plan)}"
-    for one in ranges:
-        yield one.title, escape(one.in_words()) if one.low > 0 or one.high < 1 else "not known: the noise hides it"
+    """Yield the ranges of the recall of every class, or why nothing is estimated."""
+    if not run.statement.estimates and run.plan.target == "classes" and run.measures is None:
+        counted, per_record = run.plan.mechanism.error_noise is not None, run.plan.per_record
+        yield "Estimated accuracy", f"none: {why_no_estimate(counted=counted, per_record=per_record)}"
+    for one in run.statement.estimates:
+        if isinstance(one, Recall):
+            yield one.title, escape(one.in_words()) if one.low > 0 or one.high < 1 else "not known: the noise hides it"
 
 
 def _intervals(run: FinishedRun) -> Iterator[tuple[str, str]]:
     """That a refit has no intervals of a quantity, where its release had some; else nothing."""
     lost = isinstance(run.student, ReleasedQuantity) and run.student.intervals is None
     if lost and run.answers.errors is not None:
-        yield "Intervals", f"none: {OTHER_ERRORS}"
+        yield "Intervals", f"none: {OTHER_STUDENT}"
 
 
 def _measured(run: FinishedRun) -> Iterator[tuple[str, str]]:
@@ -174,17 +172,12 @@ def understood_table(understood: Understood) -> Table:
 
 def _estimate(estimate: Agreement) -> tuple[str, str]:
     if estimate.of == "majority":
-        whose = ""
-        if "private users" in estimate.counted:
-            whose = " of users" if estimate.counted.startswith("private users") else " of the votes of users"
         return (
             "Majority class",
-            f"{estimate.in_words()}{whose}: accuracy of a model that always predicts the most frequent class",
+            f"{estimate.in_words()}: accuracy of a model that always predicts the most frequent class",
         )
     if estimate.against == "private labels":
-        if estimate.low <= 0 and estimate.high >= 1:
-            return "Estimated accuracy", "not known: the noise in the release hides it"
-        how = f"in {CONFIDENCE:.0%} of runs; computed from the noisy counts in the release"
+        how = f"in {CONFIDENCE:.0%} of runs; from noisy counts of right predictions"
         return "Estimated accuracy", f"{estimate.in_words()} on the private data ({how})"
     return "Agreement", f"{estimate.in_words()} with released answers that the student had not seen"
 

@@ -22,7 +22,7 @@ from ostrakon.planning.plan import Plan, levels_from
 from ostrakon.run.inputs.again import EarlierPublic
 from ostrakon.run.stages.estimates import STUDENT_WARNINGS, assess
 from ostrakon.run.stages.features import NO_ENCODER, View, view_of
-from ostrakon.run.stages.intervals import estimates_compared, intervals_of, same_estimates
+from ostrakon.run.stages.intervals import error_rule, estimates_compared, intervals_of, same_estimates
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.released import released_student
@@ -34,7 +34,6 @@ from ostrakon.statements.sentences import REFITTED
 from ostrakon.statements.statement import Statement
 from ostrakon.statements.versions import versions
 from ostrakon.students.measures import AnyMeasures
-from ostrakon.students.prediction_intervals import edges_of
 from ostrakon.students.selection import Selection
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray
@@ -56,7 +55,7 @@ class EarlierRelease:
         As of `Answers`.
     counts, moments, errors : array of float or None
         The noisy counts, shape (queries, classes), the noisy sums, shape (directions, classes), and the noisy counts of
-        errors of the first student, shape (bins, 1).
+        errors of the first student (`ErrorRule.shape`).
     checksum : str
         SHA-256 of its manifest.
     """
@@ -157,13 +156,14 @@ def _refit(release: EarlierRelease, statement: RestoredStatement, public: Any, r
     quantity = None if statement.quantity is None else Quantity.of(statement.quantity)
     classes = statement.classes if quantity is None else ENDS
     options: Any = {"quantity": quantity, "unit": statement.unit, "protects": statement.protects}
-    if quantity is not None and same_estimates(
-        estimates_compared(selection, learning, queries), recipe.get("estimates", ())
-    ):
-        options["intervals"] = intervals_of(plan, answers, quantity=quantity, unit=statement.unit)
+    # Errors of another student say nothing of this one.
+    same = same_estimates(estimates_compared(selection, learning, queries), recipe.get("estimates", ()))
+    known = answers if same else replace(answers, errors=None)
+    if quantity is not None:
+        options["intervals"] = intervals_of(plan, known, quantity=quantity, unit=statement.unit)
     return FinishedRun(
         plan=plan,
-        statement=_new_statement(release, statement, plan, answers, learning, selection),
+        statement=_new_statement(release, statement, plan, known, learning, selection),
         student=released_student(plan, selection, learning, form, classes=classes, **options),
         queries=queries,
         cells=None if domain is None else domain.cell_names(),
@@ -301,8 +301,7 @@ def _answers(release: EarlierRelease, statement: Statement, plan: Plan) -> Answe
             raise InvalidInput(f"The noisy counts of the release must be {shape} numbers, got {noisy.shape}.")
         if not np.isfinite(noisy).all():
             raise InvalidInput("The noisy counts and sums of the release must be finite numbers.")
-    noise = plan.mechanism.error_noise
-    bins = None if noise is None else (len(edges_of(plan.teachers, noise)), 1)
+    bins = None if plan.mechanism.error_noise is None else error_rule(plan).shape
     if bins != (None if release.errors is None else release.errors.shape):
         raise InvalidInput(f"The noisy counts of errors of the release must be {bins} numbers, as its statement says.")
     if release.errors is not None and not np.isfinite(release.errors).all():

@@ -112,9 +112,7 @@ def make_statement(
     protects = task.private.protects
     warning = weak_remark(plan.guarantee.epsilon, protects=protects) if claimed else None
     labels, unit = [str(label) for label in task.classes], task.private.unit
-    estimates, warnings = assess(
-        plan, answers, selection, learning, labels=labels, unit=unit, protects=protects, counted=task.counted
-    )
+    estimates, warnings = assess(plan, answers, selection, learning, labels=labels, unit=unit, protects=protects)
     return Statement(
         guarantee=plan.guarantee if claimed else None,
         not_private=reason,
@@ -219,8 +217,9 @@ def _cell_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
 
 
 def _moment_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
+    errors = _error_remark(plan, task.private.unit).strip()
     if answers.moments is None or task.domain is not None:
-        return ()
+        return (errors,) if errors else ()
     centred = ""
     if not plan.levels and is_centred(plan.classes, len(answers.moments)):
         centred = f" and subtracted 1/{plan.classes} of them from the sums of every class"
@@ -229,6 +228,7 @@ def _moment_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]
         f"the {len(answers.moments)} sums of its class{centred}. The sums were released with Gaussian noise of "
         f"standard deviation {rounded(plan.mechanism.moment_noise)} votes. The guarantee covers votes and sums "
         "together.",
+        *([errors] if errors else []),
     )
 
 
@@ -288,10 +288,16 @@ def _quantity_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ..
 
 
 def _error_remark(plan: Plan, unit: str) -> str:
-    """Return a sentence on the counts of errors of a quantity's student; empty without them."""
+    """Return a sentence on the counts of errors of the student, with a space; empty without them."""
     noise = plan.mechanism.error_noise
     if noise is None:
         return ""
+    if plan.target == "classes":
+        return (
+            f"After the student was fitted from these, every {unit} added one vote to counts of its right and wrong "
+            f"predictions, which were released with noise of standard deviation {rounded(noise)} votes. The guarantee "
+            "covers them, too. "
+        )
     return (
         f"After the student was fitted from these, every {unit} added one vote to counts of its errors by size, which "
         f"were released with noise of standard deviation {rounded(noise)} votes, for intervals around the estimates. "

@@ -21,15 +21,13 @@ from ostrakon.report.release import publish
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import Outcome, run
 from ostrakon.run.stages.features import View, view_of
-from ostrakon.run.stages.intervals import Estimates, collect_errors
+from ostrakon.run.stages.intervals import Estimates, collect_errors, error_rule
 from ostrakon.run.stages.votes import collect, moment_map, queries_of
 from ostrakon.run.steps import Say, plan_of
 from ostrakon.run_audit.canaries import WithCanaries, end_steps, plant, targets
 from ostrakon.run_audit.rebuilt import first_difference
 from ostrakon.run_audit.released_tables import RunNoise, check_release
 from ostrakon.run_audit.repeated import COUNTS, RepeatedErrors, repeat
-from ostrakon.students.prediction_intervals import edges_of
-from ostrakon.teachers.errors import ErrorRule
 from ostrakon.validation import InvalidInput, fraction
 from ostrakon.votes import BoundedVotes, IntArray, Moments
 
@@ -137,22 +135,23 @@ def _count_errors(
 ) -> tuple[RepeatedErrors | None, Moments | None]:
     """Count the errors of the released student without and with canaries; None for a run that does not count them.
 
-    Repetitions have a canary at the public row whose estimate is farthest from the middle of the range, because there
-    the errors of the two ends differ most.
+    Repetitions have a canary at the public row where its two targets differ most in their errors: for a quantity, that
+    whose estimate is farthest from the middle of the range; for classes, one that is given one of them.
     """
-    plan, noise = outcome.plan, outcome.plan.mechanism.error_noise
-    if noise is None:
+    plan = outcome.plan
+    if plan.mechanism.error_noise is None:
         return None, None
     released = outcome.student
     transform = None if released.representation is None else released.representation.transform
     estimates = Estimates.of(released.student, transform, seen=task.X_public if transform is None else view.public)
     without = collect_errors(plan, task.private, estimates, options, folder=folder)
-    rule, predictions = ErrorRule(edges=edges_of(plan.teachers, noise)), estimates(planted.X)
+    rule, predictions = error_rule(plan), estimates(planted.X)
     canary_counts = rule.contributions_of((np.arange(len(predictions)), predictions, planted.y)).counts
-    farthest = predictions[[int(np.abs(predictions - 0.5).argmax())]]
-    canary = np.stack(
-        [rule.contributions_of((np.zeros(1, int), farthest, end_steps(np.array([end])))).counts for end in (0, 1)]
-    )
+    of_quantity = plan.target == "quantity"
+    apart = np.abs(predictions - 0.5) if of_quantity else predictions <= 1
+    row = predictions[[int(apart.argmax())]]
+    ends = end_steps(np.arange(2)) if of_quantity else np.arange(2)
+    canary = np.stack([rule.contributions_of((np.zeros(1, int), row, ends[[end]])).counts for end in (0, 1)])
     total = Moments(without.counts + canary_counts, teachers=plan.teachers)
     return RepeatedErrors(without=without, canary=canary), total
 

@@ -71,10 +71,10 @@ class Repeated:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RepeatedErrors:
-    """Errors of the student of a quantity.
+    """Errors of the released student.
 
-    without: counts by bin over all records but the canaries. canary: contributions of a record at the low and at the
-    high end of the range, in steps, (2, bins, 1).
+    without: counts over all records but the canaries. canary: contributions of a record with either of two targets, in
+    steps, (2, *shape of the counts): both ends of a quantity, or the first two classes.
     """
 
     without: Moments

@@ -19,10 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import sparse, stats
 
 from ostrakon.accounting.estimates import CONFIDENCE
-from ostrakon.students.agreement_estimate import share_of_votes
 from ostrakon.votes import FloatArray, IntArray
 
 COVERAGES = (0.8, 0.9, 0.95)
@@ -172,3 +171,49 @@ def _sampling_variance(
     # Cells with one row get the mean variance of the others.
     spread[~several] = spread[several].mean()
     return max(float((spread / members).sum()), 0.0)
+
+
+def share_of_votes(
+    counts: FloatArray,
+    weights: FloatArray,
+    *,
+    sigma2: float,
+    votes: int | None,
+    beside: float,
+    tails: tuple[float, float],
+) -> tuple[float, float, float, float] | None:
+    """Return (estimate, sd, low, high) of the sum of weights times counts per vote.
+
+    beside: variance of that sum from other sources than the noise. tails: probabilities that `low` and `high` miss.
+    """
+    below, above = (float(z) for z in stats.norm.isf(tails))
+    if votes is not None:
+        middle = float(weights.mean())
+        sd = float(np.sqrt(sigma2**2 * np.square(weights - middle).sum() + beside)) / votes
+        share = middle + float(((weights - middle) * counts).sum()) / votes
+        low, high = share - below * sd, share + above * sd
+    else:
+        total = float(counts.sum())
+        ends = [_fieller(counts, weights, sigma2=sigma2, beside=beside, z=z) for z in (below, above)]
+        if total <= 0 or ends[0] is None or ends[1] is None:
+            return None
+        share = float((weights * counts).sum()) / total
+        sd = float(np.sqrt(sigma2**2 * np.square(weights - share).sum() + beside)) / total
+        low, high = ends[0][0], ends[1][1]
+    share, low, high = np.clip([share, low, high], 0.0, 1.0).tolist()
+    return share, sd, low, high
+
+
+def _fieller(
+    counts: FloatArray, weights: FloatArray, *, sigma2: float, beside: float, z: float
+) -> tuple[float, float] | None:
+    """Return both ends of Fieller's interval at z standard deviations; None if it is unbounded."""
+    total, weighted = float(counts.sum()), float((weights * counts).sum())
+    variance = (z * sigma2) ** 2
+    square = total**2 - variance * weights.size
+    if square <= 0:
+        return None
+    middle = (weighted * total - variance * float(weights.sum())) / square
+    constant = (weighted**2 - variance * float(np.square(weights).sum()) - z**2 * beside) / square
+    half = float(np.sqrt(max(middle**2 - constant, 0.0)))
+    return middle - half, middle + half

@@ -1,5 +1,6 @@
-"""Errors of a fitted student: every record (or user) adds one to a count of errors by size."""
+"""Errors of a fitted student: every record (or user) adds one vote to counts of them, by size or by class."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,17 +9,11 @@ from numpy.typing import NDArray
 from ostrakon.teachers.blocks import Block
 from ostrakon.teachers.gathering import Contributions, distinct_rows, renumbered
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import STEPS, IntArray
+from ostrakon.votes import STEPS, FloatArray, IntArray
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ErrorRule:
-    """The contribution of every unit after a student of a quantity was fitted.
-
-    Parameters
-    ----------
-    edges : array of float, shape (bins,)
-        The largest error of each bin, as a share of the range, in ascending order; the last one is 1.
+class ErrorRule(ABC):
+    """The contribution of every unit after a student was fitted.
 
     Notes
     -----
@@ -26,28 +21,78 @@ class ErrorRule:
     units are at most sqrt(2) votes apart.
     """
 
-    edges: NDArray[np.float64]
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the table of counts, whose entries are the bins."""
+
+    @abstractmethod
+    def bins(self, estimates: FloatArray, targets: IntArray) -> IntArray:
+        """Return the bin of every row, (rows,). estimates: finite. Errors: `InvalidInput` for other targets."""
 
     def empty(self) -> Contributions:
         """Return the contributions of no unit."""
-        return Contributions(np.zeros((len(self.edges), 1), np.int64), None, 0)
+        return Contributions(np.zeros(self.shape, np.int64), None, 0)
 
     def contributions_of(self, block: Block) -> Contributions:
-        """Return the contributions of one block, whose features are the student's estimates as shares of the range,
-        (rows, 1).
+        """Return the contributions of one block, whose features are what the student says, (rows, 1).
 
         Errors: `InvalidInput` for estimates that are not finite.
         """
-        owner_ids, estimates, steps = block
-        quantity = np.asarray(steps, np.int64)
-        if len(quantity) and not 0 <= quantity.min() <= quantity.max() <= STEPS:
-            raise InvalidInput(f"The quantities of the private rows must be whole steps from 0 to {STEPS}.")
-        error = np.abs(quantity / STEPS - np.asarray(estimates, np.float64)[:, 0])
-        if not np.isfinite(error).all():
+        owner_ids, estimates, targets = block
+        estimates = np.asarray(estimates, np.float64)[:, 0]
+        if not np.isfinite(estimates).all():
             raise InvalidInput("The student must give a finite estimate for every private row.")
-        bins = np.minimum(np.searchsorted(self.edges, error), len(self.edges) - 1)
-        owner, owners = renumbered(owner_ids)
-        return Contributions(error_steps(owner, bins, owners, n_bins=len(self.edges)), None, owners)
+        bins, (owner, owners) = self.bins(estimates, np.asarray(targets, np.int64)), renumbered(owner_ids)
+        steps = error_steps(owner, bins, owners, n_bins=int(np.prod(self.shape)))
+        return Contributions(steps.reshape(self.shape), None, owners)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ErrorSizes(ErrorRule):
+    """Counts of the errors of a student of a quantity, by size; it says shares of the range.
+
+    Parameters
+    ----------
+    edges : array of float, shape (bins,)
+        The largest error of each bin, as a share of the range, in ascending order; the last one is 1.
+    """
+
+    edges: NDArray[np.float64]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.edges), 1
+
+    def bins(self, estimates: FloatArray, targets: IntArray) -> IntArray:
+        if len(targets) and not 0 <= targets.min() <= targets.max() <= STEPS:
+            raise InvalidInput(f"The quantities of the private rows must be whole steps from 0 to {STEPS}.")
+        error = np.abs(targets / STEPS - estimates)
+        return np.minimum(np.searchsorted(self.edges, error), len(self.edges) - 1)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RightAndWrong(ErrorRule):
+    """Counts of right and wrong predictions of a student of classes, by true class where they are few.
+
+    Parameters
+    ----------
+    classes : int
+    by_class : bool
+        Whether there is a row for each class; else one row for all.
+    """
+
+    classes: int
+    by_class: bool
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.classes if self.by_class else 1), 2
+
+    def bins(self, estimates: FloatArray, targets: IntArray) -> IntArray:
+        if len(targets) and not 0 <= targets.min() <= targets.max() < self.classes:
+            raise InvalidInput(f"The classes of the private rows must be numbers below {self.classes}.")
+        return 2 * (targets if self.by_class else np.zeros_like(targets)) + (estimates != targets)
 
 
 def error_steps(owner: IntArray, bins: IntArray, owners: int, *, n_bins: int) -> IntArray:
@@ -63,7 +108,7 @@ def error_steps(owner: IntArray, bins: IntArray, owners: int, *, n_bins: int) ->
     Returns
     -------
     int array of shape (n_bins, 1)
-        An owner splits one vote by the shares of its rows; the rest from rounding goes to its largest error.
+        An owner splits one vote by the shares of its rows; the rest from rounding goes to its last bin.
 
     Examples
     --------

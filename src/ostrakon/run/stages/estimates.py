@@ -1,12 +1,12 @@
 """Estimates of the accuracy of the student from released numbers alone, and warnings."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
-from ostrakon.accounting.estimates import NO_BETTER, UNDECIDED, Agreement, Of, Recall
+from ostrakon.accounting.estimates import CONFIDENCE, NO_BETTER, UNDECIDED, Agreement, Of, Recall
 from ostrakon.features.cells import CellFeatures
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
@@ -15,29 +15,20 @@ from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.statements.statement import Protects, Unit
-from ostrakon.students.agreement_estimate import (
-    HeldOut,
-    better_than_majority,
-    better_than_majority_of_answers,
-    gained,
-    noise_of_gain,
-    with_private_labels,
-    with_released_answers,
-)
-from ostrakon.students.recall_estimate import ClassSizes, recalls
+from ostrakon.students.agreement_estimate import better_than_majority_of_answers, gained, with_released_answers
+from ostrakon.students.right_counts import RightCounts
 from ostrakon.students.selection import Selection
 from ostrakon.votes import IntArray
 
 FEWEST_QUERIES = 50
-"""Smallest number of cells with an estimate. With fewer, students trained without a fifth of them are worse than the
-final one, and if not all are held out, a class may have much more or less than its share."""
-
-MOST_RECALLS = 20
-"""Largest number of classes with estimates of recall: with more, simultaneous ranges are wide."""
+"""Smallest number of cells from which sets of labels are estimated. With fewer, students trained without a fifth of
+them are worse than the final one."""
+OTHER_STUDENT = "errors were counted for the student of the earlier release, not for this one"
+"""Why a student has no estimate, or no intervals, although noisy counts of errors were released."""
 ONE_CLASS = "Warning: the student predicts one class alone, "
 """Start of the warning about a student that predicts one class."""
-STUDENT_WARNINGS = ("Warning: the student ", NO_BETTER, UNDECIDED)
-"""Starts of the sentences of `_warnings`."""
+STUDENT_WARNINGS = ("Warning: the student ", NO_BETTER, UNDECIDED, "Warning: the held-out ")
+"""Starts of the sentences of `_warnings`; the last one is of earlier versions."""
 _OF_USERS = " A user counts here by the class that most of its rows in a cell have."
 """The sentence that follows shares of classes if users are counted."""
 _DEVIATIONS = 2.0
@@ -63,11 +54,10 @@ def assess(
     labels: Sequence[str],
     unit: Unit,
     protects: Protects,
-    counted: bool = True,
 ) -> tuple[tuple[Agreement | Recall, ...], tuple[str, ...]]:
     """Return estimates of the student's accuracy, and warnings, for a statement.
 
-    Quantities and several labels have no estimates. labels: the classes. counted: as in `Task`.
+    Quantities and several labels have no estimates. labels: the classes.
     """
     warning = selection.compare_with_default()
     comparison = (warning,) if warning else ()
@@ -76,80 +66,45 @@ def assess(
         return (), (*_one_sided_estimates(predictions), *comparison)
     if plan.target == "labels":
         return (), (*_constant_labels(predictions, list(labels)), *comparison)
-    shared: dict[str, Any] = {"predictions": predictions, "unit": unit, "protects": protects, "counted": counted}
-    estimates = _estimates(plan, answers, selection, **shared)
-    by_class = _recalls(plan, answers, selection, labels=list(labels), **shared)
-    options: dict[str, Any] = {"predictions": predictions, "labels": list(labels), "estimated": bool(estimates)}
+    right = right_counts_of(plan, answers, unit=unit, protects=protects)
+    estimates: tuple[Agreement | Recall, ...] = ()
+    if right is not None:
+        majority = right.majority()
+        estimates = (right.accuracy(), *(() if majority is None else (majority,)), *right.recalls(labels))
+    elif answers.counts is None and not plan.trained and selection.out_of_fold is not None:
+        # A vote of a trained teacher is not a private label.
+        both: tuple[Of, ...] = ("student", "majority")
+        estimates = tuple(with_released_answers(selection.out_of_fold, of=of) for of in both)
     by_user = _OF_USERS if unit == "user" and answers.counts is not None else ""
-    warnings = _warnings(plan, answers, selection, learning, **options, by_user=by_user)
-    return (*estimates, *by_class), (*warnings, *comparison)
+    options: dict[str, Any] = {"predictions": predictions, "labels": list(labels), "by_user": by_user}
+    warnings = _warnings(plan, answers, selection, learning, **options, right=right)
+    return estimates, (*warnings, *comparison)
 
 
-def _estimates(
-    plan: Plan,
-    answers: Answers,
-    selection: Selection,
-    *,
-    predictions: IntArray,
-    unit: Unit,
-    protects: Protects,
-    counted: bool,
-) -> tuple[Agreement, ...]:
-    """Return the agreement of the student and of the majority class, if enough queries were held out; else ().
+def right_counts_of(plan: Plan, answers: Answers, *, unit: Unit, protects: Protects) -> RightCounts | None:
+    """Return the noisy counts of right and wrong predictions; None if there are none for this student."""
+    noise = plan.mechanism.error_noise
+    if answers.errors is None or noise is None:
+        return None
+    counted = "private records" if protects == "records" else "records with private labels"
+    if unit == "user":
+        counted = "rows of private users, where every user counts the same"
+    return RightCounts(noisy=answers.errors, sigma=noise, units=plan.teachers, counted=counted)
 
-    predictions: the student's class of each public row. If it is one class, the constant prediction is evaluated
-    instead of the out-of-fold predictions. counted: as in `Task`.
+
+def why_no_estimate(*, counted: bool, per_record: bool) -> str:
+    """Return the reason why `assess` has no estimate of the accuracy on private records.
+
+    counted: whether errors were counted, of another student. per_record: whether every record is a teacher.
     """
-    tested = selection.out_of_fold
-    # A vote of a trained teacher is for one row, not for a cell, and is not a private label.
-    if tested is None or plan.trained:
-        return ()
-    if answers.counts is not None and len(tested.counts) < FEWEST_QUERIES:
-        return ()
-    pairs: list[tuple[HeldOut, Of]] = [(tested, "student"), (tested, "majority")]
-    if len(classes := np.unique(predictions)) == 1:
-        pairs[0] = (tested.always(int(classes[0])), "majority")
-    if answers.counts is None:
-        student, majority = (with_released_answers(cells, of=of) for cells, of in pairs)
-    else:
-        votes, description = counted_in_words(plan, unit=unit, protects=protects, counted=counted)
-        noise: Any = {"sigma2": _sigma2(answers), "votes": votes, "counted": description}
-        student, majority = (with_private_labels(cells, of=of, **noise) for cells, of in pairs)
-    return () if student is None or majority is None else (replace(student, of="student"), majority)
-
-
-def _recalls(
-    plan: Plan,
-    answers: Answers,
-    selection: Selection,
-    *,
-    predictions: IntArray,
-    labels: list[str],
-    unit: Unit,
-    protects: Protects,
-    counted: bool,
-) -> tuple[Recall, ...]:
-    """Return recall by class and balanced accuracy, if noisy counts of enough cells were held out; else ()."""
-    tested, cells = selection.all_cells, selection.cells
-    if tested is None or cells is None or plan.trained or len(tested.counts) < FEWEST_QUERIES:
-        return ()
-    if len(labels) > MOST_RECALLS or len(np.unique(predictions)) == 1:
-        return ()
-    description = counted_in_words(plan, unit=unit, protects=protects, counted=counted)[1]
-    # A user may count in several cells, and with other classes.
-    public_sizes = selection.sizes if unit == "record" and counted and not plan.levels else None
-    sizes = None if public_sizes is None else ClassSizes(sizes=public_sizes[0], sigma=public_sizes[1])
-    parameters: Any = {"sigma2": _sigma2(answers), "labels": labels, "counted": description, "sizes": sizes}
-    return recalls(tested, cells.counted(predictions, len(labels)), **parameters)
-
-
-def why_no_recalls(plan: Plan) -> str:
-    """Return the reason why `assess` has no ranges of recall, if the student predicts several classes."""
-    if not plan.per_record:
+    if not per_record:
         return "teachers answered, and their answers are not private labels"
-    if plan.classes > MOST_RECALLS:
-        return f"ranges of more than {MOST_RECALLS} classes that hold together would be wide"
-    return f"fewer than {FEWEST_QUERIES} cells have counts that a student was tried on without having learned from them"
+    if counted:
+        return OTHER_STUDENT
+    return (
+        "right and wrong predictions on the private records were not counted, because the records are too few for the "
+        "noise or the run does not allow it"
+    )
 
 
 def _warnings(
@@ -160,12 +115,13 @@ def _warnings(
     *,
     predictions: IntArray,
     labels: list[str],
-    estimated: bool,
     by_user: str,
+    right: RightCounts | None,
 ) -> tuple[str, ...]:
     """Return warnings about a student that is not clearly better than the majority class, or misses a class.
 
-    by_user: how users are counted, a sentence that follows shares of classes; empty for records.
+    by_user: how users are counted, a sentence that follows shares of classes; empty for records. right: counts of right
+    predictions; without them, held-out released numbers tell.
     """
     predicted = np.bincount(predictions, minlength=len(labels))
     shown = (answers, selection, learning, predicted, labels, by_user)
@@ -173,24 +129,25 @@ def _warnings(
     if np.count_nonzero(predicted) == 1:
         return missed
     missed = (*missed, *_hardly_predicted(*shown), *_predicted_too_often(*shown))
-    tested = selection.out_of_fold
-    if tested is None:
+    tested, gain = selection.out_of_fold, None if right is None else right.gain()
+    if right is not None:
+        better = right.better_than_majority()
+    elif tested is None:
         return missed
-    sigma2 = None if answers.counts is None else _sigma2(answers)
-    if sigma2 is None:
-        better, known = better_than_majority_of_answers(tested), "released answers"
+    elif answers.counts is None:
+        better, gain = better_than_majority_of_answers(tested), gained(tested, None)
     else:
-        better, known = better_than_majority(tested, sigma2=sigma2), "released counts"
-    if better:
+        gain = gained(tested, _sigma2(answers))
+        better = gain[0] > float(stats.norm.isf(1 - CONFIDENCE)) * gain[1]
+    if better or gain is None:
         return missed
-    if gained(tested) > 0:
-        why = "the range of the estimate is too wide" if estimated else "they are too few for an estimate"
-        return (*missed, f"{UNDECIDED}: {why}. Labelled test rows would tell.")
+    if gain[0] > 0:
+        return (*missed, f"{UNDECIDED}: their noise is too large. Labelled test rows would tell.")
     return (
         *missed,
-        f"{NO_BETTER}{known} do not show that the student is right more often than a model that always predicts the "
-        f"most frequent class; their noise (one standard deviation) is "
-        f"{100 * noise_of_gain(tested, sigma2):.1f} points of accuracy. {_advice(plan, answers, learning)}",
+        f"{NO_BETTER} that the student is right more often than a model that always predicts the most frequent class; "
+        f"their noise (one standard deviation) is {100 * gain[1]:.1f} points of accuracy. "
+        f"{_advice(plan, answers, learning)}",
     )
 
 

@@ -1,4 +1,4 @@
-"""Intervals of a quantity: errors of the fitted student are counted on private records and give half-widths."""
+"""Errors of the fitted student, counted on private records: intervals of a quantity, and the accuracy on classes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +10,7 @@ import numpy as np
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.quantity import Quantity
 from ostrakon.export.student_files import require_exportable
+from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.features.rowwise import in_blocks, independent_rows, take_rows
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.numerics.threads import on_one_thread
@@ -23,13 +24,22 @@ from ostrakon.run.stages.votes import rows_of, transform_of
 from ostrakon.statements.statement import Unit
 from ostrakon.students.prediction_intervals import PredictionIntervals, edges_of, half_widths_of
 from ostrakon.students.selection import Selection
-from ostrakon.teachers.errors import ErrorRule
+from ostrakon.teachers.errors import ErrorRule, ErrorSizes, RightAndWrong
 from ostrakon.teachers.gathering import sum_contributions
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, IntArray, Moments
 
 _COMPARED, _EQUAL = 50, 1e-6
-"""Number of public rows on which students are compared; largest difference of equal ones, as a share of the range."""
+"""Most public rows on which students are compared; largest difference of equal ones, of probabilities or shares of the
+range."""
+
+
+def error_rule(plan: Plan) -> ErrorRule:
+    """Return how records add to the counts of errors of a plan whose mechanism has `error_noise`."""
+    if plan.target == "quantity":
+        assert plan.mechanism.error_noise is not None
+        return ErrorSizes(edges=edges_of(plan.teachers, plan.mechanism.error_noise))
+    return RightAndWrong(classes=plan.classes, by_class=plan.classes <= FEW_CLASSES)
 
 
 def collect_errors(
@@ -41,7 +51,7 @@ def collect_errors(
     folder: Path | StoredFolder | None = None,
     progress: bool = False,
 ) -> Moments:
-    """Count records by the size of the student's error, (bins, 1). Private.
+    """Count records by the error of the student (`error_rule`). Private.
 
     Parameters
     ----------
@@ -59,16 +69,14 @@ def collect_errors(
     -----
     Guarantee: what a record adds depends on that record and on what was released before.
     """
-    assert plan.mechanism.error_noise is not None
-    asked = ErrorRule(edges=edges_of(plan.teachers, plan.mechanism.error_noise))
     rows = rows_of(private, estimates, seed=options.seed, folder=folder)
-    errors = sum_contributions(rows, asked, units=plan.teachers, progress=progress, label="Counting errors")
+    errors = sum_contributions(rows, error_rule(plan), units=plan.teachers, progress=progress, label="Counting errors")
     return Moments(errors.counts, teachers=plan.teachers)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimates:
-    """A function from raw rows to a student's estimates as shares of the range, (rows, 1).
+    """A function from raw rows to what a student says, (rows, 1): shares of the range, or numbers of classes.
 
     student: fitted. transform: from rows to its features; None: it takes the rows. rows: batch size; 1 for an unknown
     student, which could not be released, because it may use other rows of a batch.
@@ -130,10 +138,11 @@ def intervals_of(plan: Plan, answers: Answers, *, quantity: Quantity, unit: Unit
 
 
 def estimates_compared(selection: Selection, learning: Learning, queries: IntArray) -> list[float]:
-    """Return estimates for some public rows, as shares of the range, which identify a student."""
+    """Return what a student says of some public rows, which identifies it: probabilities if it has any."""
     rows = take_rows(learning.rows(selection.chosen), queries[:_COMPARED])
     seen = rows if selection.chosen.takes_rows else np.asarray(rows, np.float64)
-    return np.round(np.asarray(selection.student.predict(seen), np.float64), 9).tolist()
+    of_rows = getattr(selection.student, "predict_proba", selection.student.predict)
+    return np.round(np.asarray(of_rows(seen), np.float64), 9).ravel()[: _COMPARED * 2].tolist()
 
 
 def same_estimates(one: Sequence[float], other: Sequence[float]) -> bool:

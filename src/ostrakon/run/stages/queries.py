@@ -41,8 +41,9 @@ class Answers:
         Noisy histograms, if the mechanism releases them.
     moments : array of float, shape (directions, classes), optional
         Noisy sums of features by class, in votes, if the mechanism releases them.
-    errors : array of float, shape (bins, 1), optional
-        Noisy counts of the errors of the student of a quantity, in votes, by size, if they were counted.
+    errors : array of float, optional
+        Noisy counts of the errors of the student, in votes, if they were counted: of a quantity by size, shape
+        (bins, 1); of classes right and wrong predictions, shape (classes or 1, 2).
     """
 
     labels: IntArray

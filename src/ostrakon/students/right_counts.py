@@ -1,0 +1,164 @@
+"""How often a student is right on the private records, from noisy counts of its right and wrong predictions.
+
+Every private record adds one vote to one of two counts of its class, right or wrong, for the student that is released.
+The counts get Gaussian noise of a known standard deviation, and the number of records is public, so that the intervals
+are exact: they hold for every student and every kind of error, with no assumption on public rows.
+
+Guarantee: a function of released numbers, so it costs no privacy beyond that of the counts.
+Source: docs/mathematics.md O. Ratios: Fieller 1954. Mean of ratios: Zou and Donner 2008.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from ostrakon.accounting.estimates import CONFIDENCE, Agreement, Recall
+from ostrakon.validation import InvalidInput, positive, whole
+from ostrakon.votes import FloatArray
+
+_MISS = 1 - CONFIDENCE
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RightCounts:
+    """Noisy counts of right and wrong predictions.
+
+    Parameters
+    ----------
+    noisy : array of float, shape (classes, 2)
+        Right and wrong predictions for the records of each class; one row if classes are not told apart.
+    sigma : float
+        Standard deviation of the noise on each count, in votes; above 0.
+    units : int
+        Number of records or users; at least 1.
+    counted : str
+        What is counted, in words.
+
+    Raises
+    ------
+    InvalidInput
+        For counts of another shape or that are not finite, and numbers out of range.
+    """
+
+    noisy: FloatArray
+    sigma: float
+    units: int
+    counted: str
+
+    def __post_init__(self) -> None:
+        positive("sigma", self.sigma)
+        whole("units", self.units, at_least=1)
+        if self.noisy.ndim != 2 or self.noisy.shape[1] != 2 or not np.isfinite(self.noisy).all():
+            raise InvalidInput(f"noisy must be finite counts of shape (classes, 2), got shape {self.noisy.shape}.")
+
+    def accuracy(self) -> Agreement:
+        """Return the share of right predictions with its interval."""
+        share, sd = self._share(np.tile([1.0, 0.0], (len(self.noisy), 1)))
+        half_width = _quantile(_MISS / 2) * sd
+        return self._agreement("student", share, sd, share - half_width, share + half_width)
+
+    def majority(self) -> Agreement | None:
+        """Return the share of the most frequent class with its interval; None if classes are not told apart.
+
+        The lower end is the largest of the lower ends of all classes, which hold together; the upper end is the largest
+        upper end, of which the one of the most frequent class suffices.
+        """
+        if len(self.noisy) == 1:
+            return None
+        shares, sds = np.array([self._share(self._one_class(label)) for label in range(len(self.noisy))]).T
+        low = float((shares - _quantile(_MISS / 2 / len(shares)) * sds).max())
+        high = float((shares + _quantile(_MISS / 2) * sds).max())
+        return self._agreement("majority", float(shares.max()), float(sds[0]), low, high)
+
+    def gain(self) -> tuple[float, float] | None:
+        """Return by how much the accuracy exceeds the share of the most frequent class, and the standard deviation of
+        that difference; None if classes are not told apart.
+        """
+        if len(self.noisy) == 1:
+            return None
+        right = np.tile([1.0, 0.0], (len(self.noisy), 1))
+        return min(self._share(right - self._one_class(label)) for label in range(len(self.noisy)))
+
+    def better_than_majority(self) -> bool:
+        """Return whether the student is right more often than every constant class, beyond the noise (one-sided).
+
+        All of these tests must reject, so that none needs a correction (intersection-union test).
+        """
+        gain = self.gain()
+        return gain is None or gain[0] > _quantile(_MISS) * gain[1]
+
+    def recalls(self, labels: Sequence[str]) -> tuple[Recall, ...]:
+        """Return ranges of the recall of every class, which hold together, and last of their mean; () if classes are
+        not told apart.
+        """
+        if len(self.noisy) == 1:
+            return ()
+        if len(labels) != len(self.noisy):
+            raise InvalidInput(f"labels must be {len(self.noisy)} classes, got {len(labels)}.")
+        together, single = _quantile(_MISS / 2 / len(labels)), _quantile(_MISS / 2)
+        ranges = [(label, *self._recall(row, together)) for label, row in zip(labels, self.noisy, strict=True)]
+        return (
+            *(Recall(label=label, counted=self.counted, low=low, high=high) for label, low, high in ranges),
+            self._balanced_accuracy(single),
+        )
+
+    def _balanced_accuracy(self, z: float) -> Recall:
+        """Return the range of the mean recall: distances of single ranges from their estimates add up as squares.
+
+        A class whose range is unknown counts as 0 below and as 1 above.
+        """
+        known = [(float(row[0] / row.sum()), *self._recall(row, z)) for row in self.noisy if self._is_known(row, z)]
+        middle = [float(np.clip(share, low, high)) for share, low, high in known]
+        below = sum((share - low) ** 2 for share, (_, low, _) in zip(middle, known, strict=True)) ** 0.5
+        above = sum((high - share) ** 2 for share, (_, _, high) in zip(middle, known, strict=True)) ** 0.5
+        classes, hidden = len(self.noisy), len(self.noisy) - len(known)
+        low, high = (sum(middle) - below) / classes, (sum(middle) + above + hidden) / classes
+        return Recall(label=None, counted=self.counted, low=max(low, 0.0), high=min(high, 1.0))
+
+    def _is_known(self, row: FloatArray, z: float) -> bool:
+        """Return whether Fieller's range for a class is an interval: its size exceeds its noise."""
+        return float(row.sum()) > z * self.sigma * 2**0.5
+
+    def _recall(self, row: FloatArray, z: float) -> tuple[float, float]:
+        """Return the shares R within 0 to 1 with |right (1 - R) - R wrong| <= z sigma sqrt((1 - R)^2 + R^2)."""
+        if not self._is_known(row, z):
+            return 0.0, 1.0
+        right, total, variance = float(row[0]), float(row.sum()), (z * self.sigma) ** 2
+        square, half, constant = total**2 - 2 * variance, right * total - variance, right**2 - variance
+        root = max(half**2 - square * constant, 0.0) ** 0.5
+        low, high = np.clip([(half - root) / square, (half + root) / square], 0.0, 1.0)
+        return float(low), float(high)
+
+    def _one_class(self, label: int) -> FloatArray:
+        """Return the weights of counts whose sum is the size of a class."""
+        weights = np.zeros(self.noisy.shape)
+        weights[label] = 1.0
+        return weights
+
+    def _share(self, weights: FloatArray) -> tuple[float, float]:
+        """Return the sum of weights times counts per record, and its standard deviation.
+
+        The noise of the sum of all counts is known, since their number is: as much of it is subtracted as helps.
+        """
+        middle = float(weights.mean())
+        total = float((weights * self.noisy).sum()) - middle * (float(self.noisy.sum()) - self.units)
+        return total / self.units, self.sigma * float(np.square(weights - middle).sum()) ** 0.5 / self.units
+
+    def _agreement(self, of: str, share: float, sd: float, low: float, high: float) -> Agreement:
+        low, share, high = np.clip([low, share, high], 0.0, 1.0).tolist()
+        return Agreement(
+            of="student" if of == "student" else "majority",
+            against="private labels",
+            counted=self.counted,
+            share=share,
+            sd=sd,
+            low=low,
+            high=high,
+        )
+
+
+def _quantile(miss: float) -> float:
+    """Return how many standard deviations normal noise exceeds with probability `miss`."""
+    return float(stats.norm.isf(miss))
