@@ -32,7 +32,7 @@ def test_without_epsilon_and_noise_the_epsilon_is_two():
 
 
 def test_embeddings_pay_more_for_sums_at_the_same_price():
-    asked = Options(mechanism="moment-gnmax", epsilon=1.0)
+    asked = Options(mechanism="moment-gnmax", epsilon=1.0, parameters={"errors": 0})
     table, embeddings = (make_plan(asked, **SIZES, embedded=embedded) for embedded in (False, True))
     assert (table.mechanism.moments, embeddings.mechanism.moments) == (0.5, 0.8)
     # Of mu squared 0.8 instead of 0.5 pays for the sums, at the same epsilon.
@@ -71,7 +71,7 @@ def test_the_share_of_the_errors_may_be_given():
 
 @pytest.mark.parametrize("mechanism", ["bounded-gnmax", "moment-gnmax"])
 def test_removed_neighbours_need_less_noise_and_change_the_meaning_of_epsilon(mechanism):
-    asked = Options(mechanism=mechanism, epsilon=1.0)
+    asked = Options(mechanism=mechanism, epsilon=1.0, parameters={"errors": 0})
     replaced, removed = (make_plan(replace(asked, neighbours=one), **SIZES) for one in (None, "removed"))
     assert 0.9999 < removed.bound.epsilon <= 1
     # Sums that are centred over ten classes move by 0.9, where one record replaced moves them by 2.
@@ -223,7 +223,7 @@ def test_a_gate_that_costs_more_than_the_worst_case_at_this_noise_is_left_out():
 
 
 def test_an_attackers_odds_are_those_of_the_gaussian_curve():
-    plan = make_plan(Options(mechanism="bounded-gnmax", epsilon=1.0), **SIZES)
+    plan = make_plan(Options(mechanism="bounded-gnmax", epsilon=1.0, parameters={"errors": 0}), **SIZES)
     mu = math.sqrt(2) / plan.mechanism.sigma2
     exact = norm.cdf(mu / 2)
     assert exact <= plan.membership_guess() < exact + 1e-9

@@ -74,7 +74,7 @@ def test_what_nobody_told_is_not_made_up():
     text = written(date=None)
     for what in ("Which data.", "Date of the run.", "Operator.", "Contact.", "Purpose."):
         assert f"**{what}** not given\n" in text
-    assert "The noisy numbers in this release allow no estimate of that." in text
+    assert "Not estimated: teachers answered, and their answers are not private labels." in text
     assert "The operator published no accuracy on test rows." in text
     assert "--" not in text  # the page is read by people who do not use the command line
 
@@ -131,9 +131,8 @@ def test_without_a_guarantee_nothing_is_promised():
 
 def test_how_good_it_is_stands_beside_the_majority_and_the_test():
     text = written(estimates=[STUDENT, MAJORITY], measures=MEASURES)
-    assert "The student is right on between 82.0% and 84.0% of the private records, computed from the noisy" in text
+    assert "The student is right on between 82.0% and 84.0% of the private records, by noisy counts" in text
     assert "always predicts the most frequent label is right on between 59.0% and 61.0%." in text
-    assert "if public and private rows with similar features are alike" in text
     assert "hold in 95% of runs" in text
     assert "It is right on 85.12% of 1,200 test rows that the operator declared public, and on 61.20% if" in text
     answers = [
@@ -153,25 +152,6 @@ def test_how_good_it_is_stands_beside_the_majority_and_the_test():
     assert "not an accuracy" not in text
 
 
-def test_a_cautious_end_beside_test_rows_is_explained():
-    low = Agreement(of="student", share=0.7, low=0.387, high=1, **AGREED)
-    text = written(estimates=[low, MAJORITY], measures=MEASURES)
-    assert "The lower end for the student is cautious" in text
-    assert "test rows do" not in text
-
-
-def test_an_end_of_zero_is_no_estimate():
-    unknown = "This release alone does not show how accurate the student is"
-    for low, useless in ((0.07, True), (0.62, False)):
-        one = Agreement(of="student", share=0.7, low=low, high=1, **AGREED)
-        assert (unknown in written(estimates=[one, MAJORITY])) is useless
-    nothing = Agreement(of="student", share=0.5, low=0, high=1, **AGREED)
-    text = written(estimates=[nothing, MAJORITY])
-    assert "The noise in this release hides how often the student is right on the private records. A model" in text
-    assert "0.0%" not in text
-    assert "cautious" not in text
-
-
 def test_recall_is_said_where_it_says_something():
     def ranges(*ends):
         return [
@@ -181,14 +161,11 @@ def test_recall_is_said_where_it_says_something():
 
     text = written(estimates=ranges((0.8, 1), (0.2, 0.448), (0.55, 0.9)))
     assert (
-        "From the noisy counts in this release: if every class counts the same, the student is right on between 55.0% "
-        "and 90.0%, and it recognises between 20.0% and 44.8% of the cases of 'ill' (in 95% of runs"
+        "By the same counts, if every class counts the same, the student is right on between 55.0% and 90.0%, and it "
+        "recognises between 20.0% and 44.8% of the cases of 'ill' (in 95% of runs)."
     ) in text
     assert "between 20.0%" not in written(estimates=ranges((0.8, 1), (0.2, 0.448), (0.55, 0.9)), measures=MEASURES)
-    assert "allow only wide ranges, which the section on the student" in written(
-        estimates=ranges((0.1, 1), (0, 1), (0.05, 1))
-    )
-    assert "allow no estimate" in written(estimates=ranges((0, 1), (0, 1), (0, 1)))
+    assert "By the same counts" not in written(estimates=ranges((0, 1), (0, 1), (0, 1)))
 
 
 def test_ranks_are_said_of_ordered_classes():
@@ -201,16 +178,6 @@ def test_probabilities_that_are_far_off_are_warned_of():
     said = "Warning: the student's probabilities differ from how often it is right by 28.7 points on average: use"
     assert said in written(measures=replace(MEASURES, calibration_error=0.287))
     assert "Warning" not in written(measures=MEASURES)
-
-
-def test_what_a_cell_is_stands_where_one_is_named():
-    explained = "A cell is the set of rows that are nearest to the same public row"
-    assert explained not in written(estimates=[STUDENT, MAJORITY])
-    per_user = content(unit="user")
-    assert explained in written(per_user, estimates=[STUDENT, MAJORITY])
-    answers = AGREED | {"against": "held-out released answers"}
-    told = [Agreement(of=of, share=0.83, low=0.82, high=0.84, **answers) for of in ("student", "majority")]
-    assert explained not in written(per_user, estimates=told)
 
 
 def test_a_warning_comes_first():
@@ -263,10 +230,14 @@ def test_particulars_come_back_from_a_file():
 
 
 def test_why_nothing_is_estimated_is_said():
-    few = Round(mechanism=BoundedGNMax(sigma2=40), queries=9, answered=9)
-    assert "needs noisy counts of 50 queries, and this release has 9." in written(content(rounds=(few,)))
-    many = replace(few, queries=50, answered=50)
-    assert "allow no estimate of that" in written(content(rounds=(many,)))
+    without = Round(mechanism=BoundedGNMax(sigma2=40), queries=9, answered=9)
+    assert "Not estimated: right and wrong predictions on the private records were not" in written(
+        content(rounds=(without,))
+    )
+    of_another = replace(without, mechanism=BoundedGNMax(sigma2=40, errors=0.05))
+    text = written(content(rounds=(of_another,)))
+    assert "Not estimated: errors were counted for the student of the earlier release, not for this one." in text
+    assert "Intervals" not in text
 
 
 def test_a_refit_is_not_said_to_be_added():
@@ -279,7 +250,7 @@ def test_a_refit_is_not_said_to_be_added():
 def test_what_the_released_numbers_tell_is_said_once():
     text = written(content(remarks=(f"{UNDECIDED}: they are too few for an estimate.",)))
     assert text.count(UNDECIDED) == 1
-    assert "allow no estimate" not in text
+    assert "Not estimated" not in text
 
 
 def test_ostrakon_is_not_called_unneeded_where_its_encoder_is_needed():

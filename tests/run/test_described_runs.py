@@ -75,9 +75,10 @@ def test_one_epsilon_composes_counts_and_pairs(files):
     assert isinstance(mechanism, MomentGNMax)
     assert mechanism.max_contributions == 2
     assert plan.queries == sum(DOMAIN.sizes) == 21
-    counts, pairs = 2 * 2 / mechanism.sigma2**2, 2 / mechanism.moment_noise**2
-    assert pairs / (counts + pairs) == pytest.approx(0.3, rel=1e-9)
-    epsilon = gaussian_dp_epsilon(math.sqrt(counts + pairs), 1e-5)
+    counts, pairs, errors = 2 * 2 / mechanism.sigma2**2, 2 / mechanism.moment_noise**2, 2 / mechanism.error_noise**2
+    total = counts + pairs + errors
+    assert (pairs / total, errors / total) == pytest.approx((0.3, 0.05), rel=1e-9)
+    epsilon = gaussian_dp_epsilon(math.sqrt(total), 1e-5)
     assert plan.bound.epsilon == pytest.approx(epsilon, rel=1e-8)
     assert 0.98 * 2.0 < plan.bound.epsilon <= 2.0
 
@@ -115,12 +116,17 @@ def test_a_release_says_what_was_counted_and_its_student_loads(files):
     assert "of 2 columns the number of records by cell and class" in card
     assert "noisy counts of the private rows by column, without public rows" in card.split("## Privacy")[0]
     assert "people in the public file" not in card, "there is no public file"
+    right = pd.read_csv(release / "noisy_errors.csv")
+    assert (list(right.columns), list(right["class"])) == (["class", "right", "wrong"], ["no", "yes"])
+    student, _, *recalls = outcome.statement.estimates
+    assert student.low < outcome.accuracy < student.high
+    assert len(recalls) == 3
     counts = pd.read_csv(release / "noisy_counts.csv")
     assert list(counts.columns) == ["cell", "no", "yes"]
     assert tuple(counts["cell"]) == DOMAIN.cell_names()
     np.testing.assert_array_equal(counts[["no", "yes"]], outcome.answers.counts)
     shares = {what: share for what, share, _ in budget_shares(outcome)}
-    assert shares == pytest.approx({"sums of features": 0.3, "answers": 0.7})
+    assert shares == pytest.approx({"sums of features": 0.3, "counts of errors": 0.05, "answers": 0.65})
     everything = b"".join(file.read_bytes() for file in release.rglob("*") if file.is_file())
     assert PRIVATE.encode() not in everything, "a word that is in no public list"
     rows = pd.DataFrame(

@@ -380,7 +380,9 @@ def test_a_stopped_run_goes_on_and_draws_nothing_twice(tmp_path, monkeypatch, wa
     drawn = {file.name: file.read_bytes() for file in (tmp_path / "run" / "private").glob("noise*/*")}
     assert drawn
     run(tmp_path / "run", task, WAYS[way])
-    assert drawn == {file.name: file.read_bytes() for file in (tmp_path / "run" / "private").glob("noise*/*")}
+    after = {file.name: file.read_bytes() for file in (tmp_path / "run" / "private").glob("noise*/*")}
+    assert drawn.items() <= after.items()
+    assert after.keys() - drawn.keys() <= {"errors-1.npy"}  # drawn once the student is fitted
 
 
 @pytest.mark.slow

@@ -40,8 +40,9 @@ def test_a_run_teaches_a_student_within_its_epsilon(task, tmp_path):
     assert outcome.accuracy > 0.9
     statement = outcome.statement
     assert 1.99 < statement.guarantee.epsilon <= 2
-    noise = statement.rounds[0].mechanism.sigma2
-    assert statement.guarantee.epsilon == pytest.approx(gaussian_dp_epsilon(2**0.5 / noise, 1e-5), rel=1e-6)
+    noise, of_errors = statement.rounds[0].mechanism.sigma2, statement.rounds[0].mechanism.error_noise
+    mu = (2 / noise**2 + 2 / of_errors**2) ** 0.5
+    assert statement.guarantee.epsilon == pytest.approx(gaussian_dp_epsilon(mu, 1e-5), rel=1e-6)
     assert statement.teachers == 600
     assert "equally many rows" in statement.adjacency
     content = statement.as_dict()
@@ -133,7 +134,9 @@ def test_the_release_holds_the_sums_of_features(task, tmp_path):
 
 
 def test_a_run_pays_less_for_centred_sums_of_removed_records_and_a_plan_of_before_pays_what_it_did(task, tmp_path):
-    request = Options(mechanism="moment-gnmax", epsilon=2.0, queries=20, neighbours="removed", jobs=1)
+    request = Options(
+        mechanism="moment-gnmax", epsilon=2.0, queries=20, neighbours="removed", jobs=1, parameters={"errors": 0}
+    )
     outcome = run(tmp_path / "run", task, request)
     mechanism, content = outcome.plan.mechanism, outcome.statement.as_dict()
     assert content["rounds"][0]["parameters"]["centred_classes"] == mechanism.centred_classes == 3

@@ -1,10 +1,13 @@
-"""Runs of a quantity with canaries: sound at their own noise, refuted where counts of errors have less."""
+"""Runs with counts of errors and canaries: sound at their own noise, refuted where these counts have less."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import ostrakon.teachers.errors as errors
 from ostrakon.data.quantity import ENDS, Quantity
-from ostrakon.mechanisms import QuantityGNMax
+from ostrakon.mechanisms import MomentGNMax, QuantityGNMax
 from ostrakon.options.options import Options
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, target_fields
@@ -28,20 +31,54 @@ def task():
     )
 
 
-def less_noise(monkeypatch, share, also=lambda number: True):
+def task_of_classes():
+    quantities = task()
+    y = np.digitize(quantities.private.y, [350, 650])
+    return Task(
+        private=Rows(X=quantities.private.X, y=y),
+        X_public=quantities.X_public,
+        fingerprints={"private": "p", "public": "q"},
+        classes=("a", "b", "c"),
+        classes_from="given",
+    )
+
+
+def less_noise(monkeypatch, share, also=lambda number: True, kind=QuantityGNMax):
     """Counts of errors of the released run (the first table), or of repetitions, have a share of their noise."""
-    honest, drawn = QuantityGNMax.noisy_errors, []
+    honest, drawn = kind.noisy_errors, []
 
     def quiet(self, errors, rng):
         drawn.append(None)
         noisy, exact = honest(self, errors, rng), errors.counts / STEPS
         return exact + np.rint(share * (noisy - exact) * STEPS) / STEPS if also(len(drawn)) else noisy
 
-    monkeypatch.setattr(QuantityGNMax, "noisy_errors", quiet)
+    monkeypatch.setattr(kind, "noisy_errors", quiet)
 
 
-def audited(folder):
-    return audit_run(folder / "run", task(), OPTIONS, rng=np.random.default_rng(1))
+def audited(folder, task=task, **options):
+    return audit_run(folder / "run", task(), replace(OPTIONS, **options), rng=np.random.default_rng(1))
+
+
+@pytest.mark.slow
+def test_counts_of_right_predictions_are_audited_too(tmp_path, monkeypatch):
+    asked = {"task": task_of_classes, "mechanism": "moment-gnmax"}
+    (tmp_path / "sound").mkdir()
+    found = audited(tmp_path / "sound", **asked)
+    assert found.contradiction is None
+    assert not found.refuted
+    assert found.certified.keys() == {COUNTS, SUMS, ERROR_COUNTS}
+    assert 0.2 < found.certified[ERROR_COUNTS] < found.claimed
+    (tmp_path / "twice").mkdir()
+    with monkeypatch.context() as planted:
+        said = errors.error_steps
+        planted.setattr(errors, "error_steps", lambda *given, **more: 6 * said(*given, **more))
+        found = audited(tmp_path / "twice", **asked)
+        assert found.certified[ERROR_COUNTS] > found.claimed
+    less_noise(monkeypatch, 0.2, kind=MomentGNMax)
+    (tmp_path / "quiet").mkdir()
+    found = audited(tmp_path / "quiet", **asked)
+    assert found.refuted
+    assert "noisy counts of errors" in found.contradiction
 
 
 @pytest.mark.slow
@@ -75,8 +112,6 @@ def test_little_less_noise_shows_in_the_repetitions(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_price_that_is_too_small_is_certified_above_the_claim(tmp_path, monkeypatch):
     """Planted: a record adds six votes to the counts of errors where the noise is for one."""
-    import ostrakon.teachers.errors as errors
-
     said = errors.error_steps
     monkeypatch.setattr(errors, "error_steps", lambda *given, **more: 6 * said(*given, **more))
     found = audited(tmp_path)

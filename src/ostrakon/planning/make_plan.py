@@ -127,18 +127,23 @@ def make_plan(
 
 
 def with_errors(options: Options, plan_with: Callable[[float], Plan], *, classes: int | None) -> Plan:
-    """Return the plan with counts of the student's errors if a share is given or they exceed their noise; else without.
+    """Return the plan with counts of the student's errors if a share is given or they say enough; else without.
 
     plan_with: from their share of the cost to the plan. classes: None for a quantity. Errors: as of `make_plan`.
     """
-    without = plan_with(0.0)
-    if options.parameters.get("errors") is not None:
+    without, given = plan_with(0.0), options.parameters
+    if given.get("errors") is not None:
         return without  # the given share has priority
+    if classes is not None and options.epsilon is None and given.get("sigma2") is not None:
+        return without  # beside noise that is given, more would be spent than asked for
     assert isinstance(without.mechanism, BoundedGNMax)
     share = share_of_errors(without.mechanism.noise_for(1.0), units=without.teachers, classes=classes)
-    if options.parameters.get("moments") is not None:
-        share = min(share, (1 - fraction("moments", options.parameters["moments"])) / 2)
-    return plan_with(share) if share else without
+    if given.get("moments") is not None:
+        share = min(share, (1 - fraction("moments", given["moments"])) / 2)
+    try:
+        return plan_with(share) if share else without
+    except InvalidInput:
+        return without  # the given number of queries leaves nothing for them
 
 
 def _within_consent(options: Options, consent: Consent, *, other: bool) -> Options:

@@ -109,27 +109,32 @@ class RightCounts:
 
         A class whose range is unknown counts as 0 below and as 1 above.
         """
-        known = [(float(row[0] / row.sum()), *self._recall(row, z)) for row in self.noisy if self._is_known(row, z)]
-        middle = [float(np.clip(share, low, high)) for share, low, high in known]
-        below = sum((share - low) ** 2 for share, (_, low, _) in zip(middle, known, strict=True)) ** 0.5
-        above = sum((high - share) ** 2 for share, (_, _, high) in zip(middle, known, strict=True)) ** 0.5
+        known = [row for row in self.noisy if self._is_known(row, z)]
+        # Clipped ends would hide how far the noise may have moved the estimates.
+        middle = sum(float(row[0] / row.sum()) for row in known)
+        below = sum((row[0] / row.sum() - self._fieller(row, z)[0]) ** 2 for row in known) ** 0.5
+        above = sum((self._fieller(row, z)[1] - row[0] / row.sum()) ** 2 for row in known) ** 0.5
         classes, hidden = len(self.noisy), len(self.noisy) - len(known)
-        low, high = (sum(middle) - below) / classes, (sum(middle) + above + hidden) / classes
-        return Recall(label=None, counted=self.counted, low=max(low, 0.0), high=min(high, 1.0))
+        low, high = np.clip([(middle - below) / classes, (middle + above + hidden) / classes], 0.0, 1.0).tolist()
+        return Recall(label=None, counted=self.counted, low=low, high=high)
 
     def _is_known(self, row: FloatArray, z: float) -> bool:
         """Return whether Fieller's range for a class is an interval: its size exceeds its noise."""
         return float(row.sum()) > z * self.sigma * 2**0.5
 
     def _recall(self, row: FloatArray, z: float) -> tuple[float, float]:
-        """Return the shares R within 0 to 1 with |right (1 - R) - R wrong| <= z sigma sqrt((1 - R)^2 + R^2)."""
+        """Return the range of the recall of one class; all of 0 to 1 where it is unknown."""
         if not self._is_known(row, z):
             return 0.0, 1.0
+        low, high = np.clip(self._fieller(row, z), 0.0, 1.0).tolist()
+        return low, high
+
+    def _fieller(self, row: FloatArray, z: float) -> tuple[float, float]:
+        """Return the ends of all R with |right (1 - R) - R wrong| <= z sigma sqrt((1 - R)^2 + R^2)."""
         right, total, variance = float(row[0]), float(row.sum()), (z * self.sigma) ** 2
         square, half, constant = total**2 - 2 * variance, right * total - variance, right**2 - variance
         root = max(half**2 - square * constant, 0.0) ** 0.5
-        low, high = np.clip([(half - root) / square, (half + root) / square], 0.0, 1.0)
-        return float(low), float(high)
+        return (half - root) / square, (half + root) / square
 
     def _one_class(self, label: int) -> FloatArray:
         """Return the weights of counts whose sum is the size of a class."""

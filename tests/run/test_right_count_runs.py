@@ -1,0 +1,236 @@
+"""Runs that count right and wrong predictions: their price, one record's part, the ledger, stops, refits."""
+
+import json
+import shutil
+
+import jsonschema
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import ostrakon
+import ostrakon.run.steps as steps
+from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
+from ostrakon.data.consent import Consent
+from ostrakon.ledger.ledger import Ledger
+from ostrakon.options.options import Options
+from ostrakon.planning.make_plan import make_plan
+from ostrakon.report.recorded import find_recorded
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.schemas import schema
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import STEPS
+
+
+def table(n, seed):
+    rng = np.random.default_rng(seed)
+    age, city = rng.integers(18, 90, n), rng.choice(["Ulm", "Bonn"], n)
+    ill = np.where(age + 15 * (city == "Ulm") + rng.normal(size=n) * 9 > 70, "yes", "no")
+    return pd.DataFrame({"age": age, "city": city, "ill": ill, "who": rng.integers(0, n // 2, n)})
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    table(1500, 0).to_csv(folder / "private.csv", index=False)
+    table(200, 1)[["age", "city"]].to_csv(folder / "public.csv", index=False)
+    return folder
+
+
+def options(files, **more):
+    given = {name: files / f"{name}.csv" for name in ("private", "public")}
+    return {**given, "target": "ill", "classes": "from-private", "by": "who", "epsilon": 2.0, "delta": 1e-4, **more}
+
+
+@pytest.fixture(scope="module")
+def run(files, tmp_path_factory):
+    """(folder of a run, URL of its ledger)."""
+    folder = tmp_path_factory.mktemp("right")
+    url = f"sqlite:///{folder / 'ledger.db'}"
+    ostrakon.train(**options(files), ledger=url, budget=5, ledger_account="people", out=folder / "run")
+    return folder / "run", url
+
+
+def statement_of(folder):
+    return json.loads((folder / "statement.json").read_text())
+
+
+def test_price_estimates_and_schema(run):
+    content = statement_of(run[0] / "release")
+    jsonschema.validate(content, schema("statement"))
+    asked = content["rounds"][0]["parameters"]
+    assert asked["errors"] == 0.05
+    mechanism = ostrakon.MomentGNMax(**asked)
+    mu = (2 / mechanism.sigma2**2 + 2 / mechanism.moment_noise**2 + 2 / mechanism.error_noise**2) ** 0.5
+    assert content["guarantee"]["epsilon"] == pytest.approx(gaussian_dp_epsilon(mu, 1e-4), abs=2e-4)
+    assert 1.99 < content["guarantee"]["epsilon"] <= 2
+    student, majority, no, yes, both = content["estimates"]
+    assert (student["of"], majority["of"], no["label"], yes["label"], both["label"]) == (
+        "student", "majority", "no", "yes", None
+    )  # fmt: skip
+    assert student["counted"] == "rows of private users, where every user counts the same"
+    card = (run[0] / "release" / "model_card.md").read_text()
+    assert "by noisy counts of its right and wrong predictions" in card
+    assert "counts of its right and wrong predictions, which were released" in " ".join(card.split())
+
+
+def test_users_together_cast_one_vote_each(run):
+    stored = np.load(run[0] / "private" / "errors.npy")
+    assert stored.shape == (2, 2)
+    assert stored.sum() == table(1500, 0)["who"].nunique() * STEPS
+
+
+def test_the_ledger_knows_the_counts(run, tmp_path):
+    folder, url = run
+    recorded = find_recorded(folder / "release", Ledger(url))
+    assert "noisy_errors.csv" in recorded.compared
+    assert recorded.others == 0
+
+
+def test_a_resumed_run_draws_nothing_again_and_counts_nothing_again(files, run, monkeypatch):
+    folder, url = run
+    noise = {path.name: path.read_bytes() for path in (folder / "private" / "noise").iterdir()}
+    before = {path.name: path.read_bytes() for path in (folder / "release").iterdir()}
+    assert "errors-1.npy" in noise
+    shutil.rmtree(folder / "release")
+    monkeypatch.setattr(steps, "collect_errors", None)
+    ostrakon.train(**options(files), ledger=url, budget=5, ledger_account="people", out=folder)
+    assert {path.name: path.read_bytes() for path in (folder / "private" / "noise").iterdir()} == noise
+    assert {path.name: path.read_bytes() for path in (folder / "release").iterdir()} == before
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_run_that_was_stopped_at_the_draw_pays_once(files, tmp_path, monkeypatch, when):
+    given = options(files, ledger=f"sqlite:///{tmp_path / 'ledger.db'}", budget=5, ledger_account="people")
+    draw = steps.draw_errors
+
+    def stopped(*asked, **log):
+        if when == "after":
+            draw(*asked, **log)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(steps, "draw_errors", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        ostrakon.train(**given, out=tmp_path / "run")
+    monkeypatch.setattr(steps, "draw_errors", draw)
+    drawn = {path.name: path.read_bytes() for path in (tmp_path / "run" / "private" / "noise").iterdir()}
+    assert ("errors-1.npy" in drawn) == (when == "after")
+    ostrakon.train(**given, out=tmp_path / "run")
+    after = {path.name: path.read_bytes() for path in (tmp_path / "run" / "private" / "noise").iterdir()}
+    assert drawn.items() <= after.items()
+    assert len(Ledger(given["ledger"]).account("people").spends) == 1
+    assert find_recorded(tmp_path / "run" / "release", Ledger(given["ledger"])).others == 0
+
+
+def test_a_lost_draw_is_never_repeated(files, run, tmp_path):
+    copy = shutil.copytree(run[0], tmp_path / "copy")
+    shutil.rmtree(copy / "release")
+    (copy / "private" / "noise" / "errors-1.npy").unlink()
+    with pytest.raises(InvalidInput, match=r"errors-1.npy is gone from the noise log"):
+        ostrakon.train(**options(files), ledger=run[1], budget=5, ledger_account="people", out=copy)
+
+
+def test_a_refit_keeps_estimates_of_the_same_student_alone(files, run, tmp_path):
+    release, public = run[0] / "release", files / "public.csv"
+    same = ostrakon.refit(release, public=public, out=tmp_path / "same").release
+    for file in ("student.json", "noisy_errors.csv", "refit.json"):
+        assert (same / file).read_bytes() == (release / file).read_bytes(), file
+    assert statement_of(same)["estimates"] == statement_of(release)["estimates"]
+    other = ostrakon.refit(same, public=public, student="naive-bayes", out=tmp_path / "other").release
+    assert statement_of(other)["estimates"] == []
+    assert "Not estimated: errors were counted for the student of the earlier release" in (
+        other / "model_card.md"
+    ).read_text()  # fmt: skip
+    first = ostrakon.refit(other, public=public, out=tmp_path / "first").release
+    assert statement_of(first)["estimates"] == statement_of(release)["estimates"]
+
+
+def rows(n, classes, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    y = (np.clip((stats.norm.cdf(X[:, 0] + 0.3 * rng.normal(size=n))), 0, 0.999) * classes).astype(int)
+    return X, y
+
+
+@pytest.mark.parametrize(("classes", "student"), [(2, "auto"), (4, "auto"), (25, "auto"), (3, "extra-trees")])
+def test_one_record_moves_two_counts_by_one_vote_and_the_table_tells_the_truth(classes, student, monkeypatch):
+    """All other records say the same, to the last bit, whatever becomes of one: the student is fixed."""
+    asked = []
+    collect = steps.collect_errors
+    monkeypatch.setattr(steps, "collect_errors", lambda *given, **_: asked.append(given) or collect(*given))
+    X, y = rows(900, classes)
+    model = ostrakon.PATEClassifier(
+        epsilon=4.0, classes=list(range(classes)), random_state=0, student=student, mechanism="moment-gnmax(errors=0.1)"
+    ).fit(X, y, X_public=rows(200, classes, 1)[0])
+    plan, private, estimates, run_options = asked[0]
+    before = collect(plan, private, estimates, run_options)
+    right = model.predict(X) == y
+    if classes <= 20:
+        exact = [[np.sum(right[y == one]), np.sum(~right[y == one])] for one in range(classes)]
+    else:
+        exact = [[right.sum(), (~right).sum()]]
+    assert (before.counts == STEPS * np.array(exact)).all()
+    for number in (0, 450, 899):
+        other, given = private.X.copy(), private.y.copy()
+        other[number], given[number] = -9.0, (given[number] + 1) % classes
+        moved = collect(plan, Rows(X=other, y=given), estimates, run_options).counts - before.counts
+        assert np.square(moved).sum() in (0, 2 * STEPS**2)
+    order = np.random.default_rng(0).permutation(900)
+    again = collect(plan, Rows(X=private.X[order], y=private.y[order]), estimates, run_options)
+    np.testing.assert_array_equal(again.counts, before.counts)
+    student_estimate = model.statement_.estimates[0]
+    assert student_estimate.counted == "private records"
+    # Six standard deviations.
+    assert abs(student_estimate.share - right.mean()) < 6 * student_estimate.sd
+
+
+def test_share_of_the_cost_by_default():
+    def share(units, *, epsilon: float | None = 1.0, classes=2, **given):
+        plan = make_plan(Options(epsilon=epsilon, delta=1e-6, **given), units=units, pool=500, classes=classes)
+        return plan.mechanism.errors
+
+    assert share(100) == 0
+    assert share(1000) == 0.05
+    assert 0 < share(100_000) < 0.001 < share(100_000, classes=20) < 0.05
+    assert share(100_000, classes=21) < share(100_000, classes=20)
+    assert share(1000, mechanism="moment-gnmax", parameters={"errors": 0}) == 0
+    assert share(1000, mechanism="bounded-gnmax") == 0.05
+    assert share(100_000, mechanism="moment-gnmax", parameters={"errors": 0.2}) == 0.2
+    # Noise that is given is not made dearer.
+    assert share(1000, epsilon=None, mechanism="bounded-gnmax", parameters={"sigma2": 10.0}) == 0
+    for units in (500, 3000, 20_000):
+        mechanism = make_plan(Options(epsilon=1.0, delta=1e-6), units=units, pool=500, classes=4).mechanism
+        half_width = 1.96 * mechanism.error_noise * (4 / 2) ** 0.5 / units
+        assert half_width <= 0.2
+        assert 0.008 < half_width <= 0.01 or (mechanism.errors == 0.05 and half_width > 0.01)
+
+
+def test_images_and_levels_of_consent_have_none():
+    sizes = {"units": 5000, "pool": 500, "classes": 2}
+    asked = Options(epsilon=1.0, mechanism="bounded-gnmax")
+    assert make_plan(asked, **sizes, images=True).mechanism.error_noise is None
+    asked = Options(epsilon=1.0, mechanism="bounded-gnmax", parameters={"errors": 0.1})
+    with pytest.raises(InvalidInput, match=r"errors must be 0 for images, got 0\.1"):
+        make_plan(asked, **sizes, images=True)
+    asked = Options(mechanism="bounded-gnmax", parameters={"errors": 0.1})
+    consent = Consent(column="level", epsilons={"1": 0.5, "2": 1.0})
+    with pytest.raises(InvalidInput, match=r"errors must be 0 for records with levels of consent, got 0\.1"):
+        make_plan(asked, **sizes, consent=consent)
+    assert make_plan(Options(), **sizes, consent=consent).mechanism.error_noise is None
+
+
+@pytest.mark.slow
+def test_whole_runs_cover_the_private_records():
+    """Misses at most as often as 5% of runs miss, at an estimate that is usable."""
+    runs, missed = 20, 0
+    for seed in range(runs):
+        X, y = rows(1500, 3, seed)
+        model = ostrakon.PATEClassifier(
+            epsilon=1.0, classes=[0, 1, 2], random_state=0, noise=np.random.default_rng(seed)
+        )
+        model.fit(X[300:], y[300:], X_public=X[:300])
+        student = model.statement_.estimates[0]
+        assert student.high - student.low < 0.12
+        missed += not student.low <= np.mean(model.predict(X[300:]) == y[300:]) <= student.high
+    assert missed <= stats.binom.ppf(0.999, runs, 0.05)
