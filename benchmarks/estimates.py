@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", default=["adult"])
     given = parser.parse_args()
     print(
-        "| table | records | epsilon | runs with an estimate | half width | accuracy | balanced | recalls | accuracy lost |"
+        "| table | records | epsilon | runs with an estimate | half width | accuracy holds | balanced | recalls | lost |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
     for name in given.tables:
