@@ -69,9 +69,7 @@ def main() -> None:
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.5, 1.0, 2.0])
     parser.add_argument("--tables", nargs="+", default=["adult"])
     given = parser.parse_args()
-    print(
-        "| table | records | epsilon | runs with an estimate | half width | accuracy holds | balanced | recalls | lost |"
-    )
+    print("| table | records | epsilon | estimates | half width | accuracy holds | balanced | recalls | lost |")
     print("|---|---|---|---|---|---|---|---|---|")
     for name in given.tables:
         splits = [read(name, given.data, seed) for seed in range(given.seeds)]

@@ -81,7 +81,7 @@ def test_train_on_a_budget(tables):
     first = ostrakon(*train, "--budget", "2.5", "--out", "one", folder=tables)
     assert first.returncode == 0, first.stderr
     said = " ".join(first.stdout.split())
-    assert "Budget 1 run of account data-1 together: epsilon 2 of 2.5" in said
+    assert "Budget 1 run of account data-1 together: epsilon 1.9997 of 2.5" in said
     assert "of 2.5 at delta" in said
     assert "(ostrakon ledger show sqlite:///" in said
     second = ostrakon(*train, "--out", "two", folder=tables)
@@ -207,7 +207,7 @@ def test_verify_prints_the_facts_of_the_ledger_and_what_it_did_not_compare(chang
     assert "run 1 of account data-1 (entry 2 of the ledger)" in said
     assert "for one record (neighbours: replace). All runs" in said
     assert "All runs of this account (1): epsilon " in said
-    assert "Compared: the numbers of noisy_counts.csv, in their order" in said
+    assert "Compared: the numbers of noisy_counts.csv and noisy_errors.csv, in their order" in said
     assert "Not compared: every other number and sentence" in said
     counts = (release / "noisy_counts.csv").read_text()
     write(release, "noisy_counts.csv", counts.replace("5", "6", 1))

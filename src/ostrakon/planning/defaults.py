@@ -30,7 +30,7 @@ number."""
 _LEAST_FOR_ERRORS = 25
 """With fewer records for each standard deviation of the noise on counts of errors, intervals are nearly the range."""
 _FINE, _COARSE = 0.01, 0.2
-"""Half widths of the interval of the accuracy: more noise is no worse below the first, and useless above the second."""
+"""Half widths of the interval of the accuracy below which noise is small enough, and above which it is too large."""
 DEFAULT_OF_TEACHERS = "confident-gnmax"
 """The default if an option needs trained teachers."""
 MOST_QUERIES = 1000

@@ -105,17 +105,8 @@ def make_plan(
     if consent is not None and (images or not find(name).per_record):
         raise InvalidInput(f"{_CONSENT_NEEDS}, got {name}{' for images' if images else ''}.")
     if find(name).per_record:
-        fixed_shares = {"moments": SUMS_OF_EMBEDDINGS} if embedded and name == DEFAULT_MECHANISM else {}
-
-        def plan_with(errors: float) -> Plan:
-            parameters = {**fixed_shares, "errors": errors}
-            choices = per_record_choices(options, name, **sizes, fixed=parameters)
-            return per_record_plan(replace(choices, consent=consent))
-
-        if consent is not None or images:
-            _refuse_errors(options, images=images)
-            return plan_with(0.0)
-        return with_errors(options, plan_with, classes=classes)
+        shares = {"moments": SUMS_OF_EMBEDDINGS} if embedded and name == DEFAULT_MECHANISM else {}
+        return _plan_of_classes(options, name, sizes, shares=shares, images=images, consent=consent)
     choices = trained_choices(options, name, **sizes)
     try:
         return trained_plan(choices)
@@ -146,6 +137,29 @@ def with_errors(options: Options, plan_with: Callable[[float], Plan], *, classes
         return without  # the given number of queries leaves nothing for them
 
 
+def _plan_of_classes(
+    options: Options,
+    name: str,
+    sizes: dict[str, Any],
+    *,
+    shares: dict[str, float],
+    images: bool,
+    consent: Consent | None,
+) -> Plan:
+    """Return the plan of per-record teachers with public rows. shares: of the cost, unless they are given."""
+
+    def plan_with(errors: float) -> Plan:
+        choices = per_record_choices(options, name, **sizes, fixed={**shares, "errors": errors})
+        return per_record_plan(replace(choices, consent=consent))
+
+    if consent is None and not images:
+        return with_errors(options, plan_with, classes=sizes["classes"])
+    if options.parameters.get("errors"):
+        where = "images" if images else "records with levels of consent"
+        raise InvalidInput(f"errors must be 0 for {where}, got {quote(options.parameters['errors'])}.")
+    return plan_with(0.0)
+
+
 def _within_consent(options: Options, consent: Consent, *, other: bool) -> Options:
     """Return the options with the largest epsilon of consent. other: whether target or columns are of another kind.
 
@@ -159,13 +173,6 @@ def _within_consent(options: Options, consent: Consent, *, other: bool) -> Optio
             f"got {options.epsilon:g}."
         )
     return replace(options, epsilon=consent.epsilon)
-
-
-def _refuse_errors(options: Options, *, images: bool) -> None:
-    """Refuse counts of errors where none are released."""
-    if options.parameters.get("errors"):
-        where = "images" if images else "records with levels of consent"
-        raise InvalidInput(f"errors must be 0 for {where}, got {quote(options.parameters['errors'])}.")
 
 
 def _per_record_alternative(options: Options, **sizes: Any) -> str:

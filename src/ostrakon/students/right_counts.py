@@ -28,7 +28,7 @@ class RightCounts:
     Parameters
     ----------
     noisy : array of float, shape (classes, 2)
-        Right and wrong predictions for the records of each class; one row if classes are not told apart.
+        Right and wrong predictions for the records of each class; one row if classes are counted together.
     sigma : float
         Standard deviation of the noise on each count, in votes; above 0.
     units : int
@@ -60,7 +60,7 @@ class RightCounts:
         return self._agreement("student", share, sd, share - half_width, share + half_width)
 
     def majority(self) -> Agreement | None:
-        """Return the share of the most frequent class with its interval; None if classes are not told apart.
+        """Return the share of the most frequent class with its interval; None if classes are counted together.
 
         The lower end is the largest of the lower ends of all classes, which hold together; the upper end is the largest
         upper end, of which the one of the most frequent class suffices.
@@ -74,7 +74,7 @@ class RightCounts:
 
     def gain(self) -> tuple[float, float] | None:
         """Return by how much the accuracy exceeds the share of the most frequent class, and the standard deviation of
-        that difference; None if classes are not told apart.
+        that difference; None if classes are counted together.
         """
         if len(self.noisy) == 1:
             return None
@@ -91,7 +91,7 @@ class RightCounts:
 
     def recalls(self, labels: Sequence[str]) -> tuple[Recall, ...]:
         """Return ranges of the recall of every class, which hold together, and last of their mean; () if classes are
-        not told apart.
+        counted together.
         """
         if len(self.noisy) == 1:
             return ()
