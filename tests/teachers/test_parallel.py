@@ -37,7 +37,7 @@ def test_no_work_is_no_result():
 
 
 def test_a_killed_worker_is_one_sentence():
-    with pytest.raises(WorkerKilled, match="what was finished is kept") as caught, workers():
+    with pytest.raises(WorkerKilled, match="What a run has stored in its folder is kept") as caught, workers():
         raise BrokenProcessPool("gone")
     assert isinstance(caught.value, InvalidInput)
     with pytest.raises(ZeroDivisionError), workers():
