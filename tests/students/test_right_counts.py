@@ -119,6 +119,7 @@ def test_one_count_for_all_classes_has_no_other_ranges():
     one = next(counts("one count for all"))
     assert one.majority() is None
     assert one.gain() is None
+    assert not one.better_than_majority()
     assert one.recalls(["a", "b"]) == ()
 
 

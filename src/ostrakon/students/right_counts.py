@@ -87,7 +87,7 @@ class RightCounts:
         All of these tests must reject, so that none needs a correction (intersection-union test).
         """
         gain = self.gain()
-        return gain is None or gain[0] > _quantile(_MISS) * gain[1]
+        return gain is not None and gain[0] > _quantile(_MISS) * gain[1]
 
     def recalls(self, labels: Sequence[str]) -> tuple[Recall, ...]:
         """Return ranges of the recall of every class, which hold together, and last of their mean; () if classes are

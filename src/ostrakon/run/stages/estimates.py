@@ -130,7 +130,7 @@ def _warnings(
         return missed
     missed = (*missed, *_hardly_predicted(*shown), *_predicted_too_often(*shown))
     tested, gain = selection.out_of_fold, None if right is None else right.gain()
-    if right is not None:
+    if right is not None and gain is not None:
         better = right.better_than_majority()
     elif tested is None:
         return missed
@@ -139,7 +139,7 @@ def _warnings(
     else:
         gain = gained(tested, _sigma2(answers))
         better = gain[0] > float(stats.norm.isf(1 - CONFIDENCE)) * gain[1]
-    if better or gain is None:
+    if better:
         return missed
     if gain[0] > 0:
         return (*missed, f"{UNDECIDED}: their noise is too large. Labelled test rows would tell.")
