@@ -118,9 +118,9 @@ def test_one_record_or_user_moves_two_counts_by_one_at_most():
     assert max(np.linalg.norm(one) for one in everyone) == 1
 
 
-def test_users_split_one_vote_and_what_is_left_is_their_largest_error():
+def test_users_split_one_vote_whose_sums_are_rounded():
     whole = error_steps(np.array([3, 1, 1, 1, 0, 2]), np.array([2, 0, 0, 1, 4, 4]), 4, n_bins=5).ravel()
-    assert whole.tolist() == [682, STEPS - 682, STEPS, 0, 2 * STEPS]
+    assert whole.tolist() == [683, STEPS - 683, STEPS, 0, 2 * STEPS]
 
 
 def test_an_error_at_an_edge_is_within_it():

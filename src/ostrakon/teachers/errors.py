@@ -108,17 +108,21 @@ def error_steps(owner: IntArray, bins: IntArray, owners: int, *, n_bins: int) ->
     Returns
     -------
     int array of shape (n_bins, 1)
-        An owner splits one vote by the shares of its rows; the rest from rounding goes to its last bin.
+        An owner splits one vote by the shares of its rows, so that its share of rows up to any bin is rounded to the
+        nearest step.
 
     Examples
     --------
     >>> error_steps(np.array([0, 0, 0, 1]), np.array([0, 0, 2, 1]), 2, n_bins=3).ravel().tolist()
-    [682, 1024, 342]
+    [683, 1024, 341]
     """
     pairs, repeats = distinct_rows(owner, bins)
-    steps = repeats * STEPS // np.bincount(owner, minlength=owners)[pairs[:, 0]]
-    last = np.append(pairs[1:, 0] != pairs[:-1, 0], True)
-    steps[last] += STEPS - np.bincount(pairs[:, 0], weights=steps, minlength=owners).astype(np.int64)
+    rows = np.bincount(owner, minlength=owners)
+    # An owner's rows up to and including this bin; rounding every bin by itself would move its rest to one of them.
+    so_far = np.cumsum(repeats) - (np.cumsum(rows) - rows)[pairs[:, 0]]
+    up_to = (2 * so_far * STEPS + rows[pairs[:, 0]]) // (2 * rows[pairs[:, 0]])
+    first = np.append(True, pairs[1:, 0] != pairs[:-1, 0])[: len(pairs)]
+    steps = up_to - np.where(first, 0, np.roll(up_to, 1))
     total = np.zeros((n_bins, 1), np.int64)
     np.add.at(total[:, 0], pairs[:, 1], steps)
     return total
