@@ -37,6 +37,17 @@ def test_rows_are_encoded_once(tmp_path):
     assert kept(X[:0]).shape == (0, 3)
 
 
+def test_rows_of_a_run_in_memory_are_encoded_once():
+    asked, cache = [], {}
+    options = {"transform": lambda X: asked.append(len(X)) or X * 2, "folder": None, "cache": cache}
+    X = np.random.default_rng(0).normal(size=(600, 3))
+    for _ in range(2):
+        assert np.array_equal(CachedTransform(**options, view_digest="a")(X), X * 2)
+    assert asked == [512, 88]
+    CachedTransform(**options, view_digest="b")(X)
+    assert len(asked) == 4, "another view's features are not taken for these"
+
+
 def test_only_what_takes_long_is_kept(tmp_path):
     pytest.importorskip("tokenizers")
     pytest.importorskip("safetensors")

@@ -27,6 +27,8 @@ SUMS_BESIDE_COUNTS = 0.2
 OF_ERRORS, OF_ERRORS_OF_FEW, FEW_RECORDS = 0.05, 0.1, 2000
 """Share of the cost for counts of a student's errors (at most, for classes); of a quantity with few records, and their
 number."""
+_OF_ERRORS_OF_MANY = 0.01
+"""Smallest share for classes, so that the recall of a rare class is known, too."""
 _LEAST_FOR_ERRORS = 25
 """With fewer records for each standard deviation of the noise on counts of errors, intervals are nearly the range."""
 _FINE, _COARSE = 0.01, 0.2
@@ -145,12 +147,12 @@ def share_of_errors(noise: float, *, units: int, classes: int | None) -> float:
     Notes
     -----
     Classes get the smallest share at which noise alone gives the interval of the accuracy a half width of one point, at
-    most `OF_ERRORS`; none if the half width would still exceed 20 points.
+    least 0.01 and at most `OF_ERRORS`; none if the half width would still exceed 20 points.
 
     Examples
     --------
     >>> [share_of_errors(6.0, units=units, classes=2) for units in (100_000, 5000, 1000, 200)]
-    [0.0002, 0.05, 0.05, 0.0]
+    [0.01, 0.05, 0.05, 0.0]
     """
     if classes is None:
         share = OF_ERRORS_OF_FEW if units < FEW_RECORDS else OF_ERRORS
@@ -158,4 +160,4 @@ def share_of_errors(noise: float, *, units: int, classes: int | None) -> float:
     half_width = 1.96 * noise * math.sqrt((classes if classes <= FEW_CLASSES else 1) / 2) / units
     if half_width > _COARSE * math.sqrt(OF_ERRORS):
         return 0.0
-    return min(OF_ERRORS, math.ceil(1e4 * (half_width / _FINE) ** 2) / 1e4)
+    return min(OF_ERRORS, max(_OF_ERRORS_OF_MANY, math.ceil(1e4 * (half_width / _FINE) ** 2) / 1e4))

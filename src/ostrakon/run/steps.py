@@ -143,6 +143,8 @@ class RunContext:
     engine: str
     budget: Budget | None = None
     compared: list[float] = dataclasses.field(default_factory=list[float])
+    features: dict[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    """Private features of a frozen encoder in a run without a folder, which two steps use."""
 
     @cached_property
     def log(self) -> Log:
@@ -253,6 +255,7 @@ def collect_votes(context: RunContext, plan: Plan, view: View, queries: IntArray
 
     def collected(store: TeacherStore | None, folder: Any) -> tuple[Votes, Any]:
         options: Any = {"store": store, "folder": folder, "progress": context.progress, "engine": context.engine}
+        options["cache"] = context.features
         with on_engine(context.engine):
             if (workers := sees_rows(plan, task.private)) is not None:
                 # Stored before they read rows, so that a resumed run states it, too.
@@ -296,7 +299,7 @@ def count_errors(
     def collected(folder: Any) -> Moments:
         options: Any = {"folder": folder, "progress": context.progress}
         with on_engine(context.engine), in_phase("private rows"):
-            estimates = Estimates.chosen(selection, learning, folder)
+            estimates = Estimates.chosen(selection, learning, folder, context.features)
             return collect_errors(plan, context.task.private, estimates, context.options, **options)
 
     context.compared = estimates_compared(selection, learning, queries)

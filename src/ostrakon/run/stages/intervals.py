@@ -100,10 +100,10 @@ class Estimates:
         return cls(student=student, transform=transform, rows=rows)
 
     @classmethod
-    def chosen(cls, selection: Selection, learning: Learning, folder: Any) -> "Estimates":
-        """Return the estimates of the chosen student. folder: as in `collect_errors`."""
+    def chosen(cls, selection: Selection, learning: Learning, folder: Any, cache: dict[str, Any]) -> "Estimates":
+        """Return the estimates of the chosen student. folder: as in `collect_errors`. cache: as of `transform_of`."""
         features_folder = folder.with_name("features") if isinstance(folder, Path) else None
-        transform = None if selection.chosen.takes_rows else transform_of(learning.view, features_folder)
+        transform = None if selection.chosen.takes_rows else transform_of(learning.view, features_folder, cache)
         return cls.of(selection.student, transform, seen=learning.rows(selection.chosen))
 
     def __call__(self, X: Any) -> FloatArray:

@@ -1,7 +1,7 @@
 """Collecting the votes: of teachers trained on shards, or of every record as a teacher."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +61,14 @@ def collect(
     store: TeacherStore | None = None,
     folder: Path | StoredFolder | None = None,
     engine: str = LOCAL,
+    cache: dict[str, Any] | None = None,
 ) -> tuple[Votes, Any]:
     """Return (the votes on the chosen public rows, their teachers). Both private.
 
     options.smooth: each teacher's predictions are first smoothed over the neighbour graph of the public rows: a
     function of that teacher and of public data, so the guarantee is the same. store, folder: where teachers and shards
-    are stored. engine: where teachers are trained (`ostrakon.teachers.engines`), set by the caller. Per-record teachers
-    are not chosen, smoothed or stored: None.
+    are stored. engine: where teachers are trained (`ostrakon.teachers.engines`), set by the caller. cache: as of
+    `transform_of`, for per-record teachers, who are not chosen, smoothed or stored: None.
     """
     if plan.per_record:
         refuse_teacher_options(teacher=options.teacher, smooth=options.smooth)
@@ -76,7 +77,8 @@ def collect(
         if isinstance(folder, StoredFolder) and engine_in_use() is None:
             # Only this process reads shards of users and features.
             folder = folder.scratch
-        transform = transform_of(view, folder.with_name("features") if isinstance(folder, Path) else None)
+        features_folder = folder.with_name("features") if isinstance(folder, Path) else None
+        transform = transform_of(view, features_folder, cache)
         query_features = view.public[queries]
         settings: Any = {
             "classes": plan.classes,
@@ -260,16 +262,19 @@ _BLOCK_ROWS = 512
 _FEATURES = "features"
 
 
-def transform_of(view: View, folder: Path | None) -> Callable[[Any], Any]:
-    """Return the transform of private rows to features; a frozen encoder's are cached in `folder` (None: nowhere).
+def transform_of(view: View, folder: Path | None, cache: dict[str, Any] | None = None) -> Callable[[Any], Any]:
+    """Return the transform of private rows to features; a frozen encoder's are cached in `folder`, or else in `cache`.
 
     Guarantee: as `Representation.transform`; a damaged cache file is computed again.
     """
     encoder = view.representation.encoder
-    if folder is None or encoder is None or not encoder.frozen:
+    if (folder is None and cache is None) or encoder is None or not encoder.frozen:
         return view.representation.transform
     return CachedTransform(
-        transform=view.representation.transform, folder=folder, view_digest=fingerprint_of(view.public)
+        transform=view.representation.transform,
+        folder=folder,
+        view_digest=fingerprint_of(view.public),
+        cache={} if cache is None else cache,
     )
 
 
@@ -277,12 +282,14 @@ def transform_of(view: View, folder: Path | None) -> Callable[[Any], Any]:
 class CachedTransform:
     """A function of rows whose results are cached in files of some hundred rows, by a checksum of the rows.
 
-    transform: the function. folder: private. view_digest: identifies the function.
+    transform: the function. folder: private; None: in `cache`, by the same checksums. view_digest: identifies the
+    function.
     """
 
     transform: Callable[[Any], Any]
-    folder: Path
+    folder: Path | None
     view_digest: str
+    cache: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def __call__(self, X: Any) -> Any:
         """Return `transform(X)`."""
@@ -293,7 +300,12 @@ class CachedTransform:
 
     def _block(self, X: Any) -> Any:
         belongs = {"rows": fingerprint_of(X), "features": self.view_digest}
-        path = private_folder(self.folder) / f"{digest_of_json(belongs)}.npy"
+        name = f"{digest_of_json(belongs)}.npy"
+        if self.folder is None:
+            if name not in self.cache:
+                self.cache[name] = self.transform(X)
+            return self.cache[name]
+        path = private_folder(self.folder) / name
         stored = find_checksummed(path, what=_FEATURES)
         if stored is not None and stored.belongs == belongs:
             return array_from(stored.payload)
