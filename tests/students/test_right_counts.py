@@ -22,6 +22,8 @@ WORLDS = {
     "an empty class": [[500, 100], [300, 60], [0, 0]],
     "ten classes": [[90 + 9 * at, 100 - 9 * at] for at in range(10)],
     "twenty uneven classes": [[20 * at, 400 - 20 * at] for at in range(20)],
+    "twenty nearly empty classes": [[0, 10]] * 20,
+    "twenty small classes": [[3, 137]] * 20,
     "one count for all": [[700, 300]],
 }
 

@@ -19,6 +19,8 @@ from ostrakon.validation import InvalidInput, positive, whole
 from ostrakon.votes import FloatArray
 
 _MISS = 1 - CONFIDENCE
+_SMALL = 6.0
+"""A class of no more than this number of standard deviations of the noise on a count is small."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,22 +103,32 @@ class RightCounts:
         ranges = [(label, *self._recall(row, together)) for label, row in zip(labels, self.noisy, strict=True)]
         return (
             *(Recall(label=label, counted=self.counted, low=low, high=high) for label, low, high in ranges),
-            self._balanced_accuracy(single),
+            self._balanced_accuracy(single, together),
         )
 
-    def _balanced_accuracy(self, z: float) -> Recall:
+    def _balanced_accuracy(self, single: float, together: float) -> Recall:
         """Return the range of the mean recall: distances of single ranges from their estimates add up as squares.
 
-        A class whose range is unknown counts as 0 below and as 1 above.
+        Beside these, small classes count with the ends of their ranges that hold together, and a class whose range is
+        unknown as 0 below and as 1 above: which classes are large enough depends on the noise, too. No end is clipped
+        before, which would hide how far the noise may have moved the estimates.
         """
-        known = [row for row in self.noisy if self._is_known(row, z)]
-        # Clipped ends would hide how far the noise may have moved the estimates.
-        middle = sum(float(row[0] / row.sum()) for row in known)
-        below = sum((row[0] / row.sum() - self._fieller(row, z)[0]) ** 2 for row in known) ** 0.5
-        above = sum((self._fieller(row, z)[1] - row[0] / row.sum()) ** 2 for row in known) ** 0.5
-        classes, hidden = len(self.noisy), len(self.noisy) - len(known)
-        low, high = np.clip([(middle - below) / classes, (middle + above + hidden) / classes], 0.0, 1.0).tolist()
-        return Recall(label=None, counted=self.counted, low=low, high=high)
+        low = high = below = above = 0.0
+        for row in self.noisy:
+            size = float(row.sum())
+            if not self._is_known(row, together):
+                ends = 0.0, 1.0
+            elif size <= _SMALL * self.sigma:
+                ends = self._fieller(row, together)
+            else:
+                recall, single_ends = float(row[0]) / size, self._fieller(row, single)
+                below, above = below + (recall - single_ends[0]) ** 2, above + (single_ends[1] - recall) ** 2
+                # The mean of 1/size over the noise exceeds 1/(mean size), and the errors of many classes add up.
+                unbiased = 0.5 + 0.5 * float(row[0] - row[1]) * size / (size**2 + 2 * self.sigma**2)
+                ends = unbiased, unbiased
+            low, high = low + ends[0], high + ends[1]
+        ends = np.clip(np.array([low - below**0.5, high + above**0.5]) / len(self.noisy), 0.0, 1.0).tolist()
+        return Recall(label=None, counted=self.counted, low=ends[0], high=ends[1])
 
     def _is_known(self, row: FloatArray, z: float) -> bool:
         """Return whether Fieller's range for a class is an interval: its size exceeds its noise."""
