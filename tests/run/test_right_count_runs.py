@@ -146,6 +146,22 @@ def test_a_refit_keeps_estimates_of_the_same_student_alone(files, run, tmp_path)
     assert statement_of(first)["estimates"] == statement_of(release)["estimates"]
 
 
+@pytest.mark.parametrize("objective", ["balanced", "ordered"])
+def test_a_refit_with_another_objective_has_no_estimates_of_the_first_student(objective, tmp_path):
+    """Its probabilities are the same, but not the classes that it predicts."""
+    people = table(1500, 2).drop(columns="who")
+    people["ill"] = np.where(people["age"] > 85, "yes", np.where(people["age"] > 60, "may", "no"))
+    people.to_csv(tmp_path / "private.csv", index=False)
+    columns = '[columns.age]\nlow = 18\nhigh = 90\n[columns.city]\ncategories = ["Ulm", "Bonn"]\n'
+    (tmp_path / "columns.toml").write_text(columns)
+    given = {"private": tmp_path / "private.csv", "columns": tmp_path / "columns.toml", "classes": "no, may, yes"}
+    first = ostrakon.train(**given, target="ill", epsilon=2.0, delta=1e-4, out=tmp_path / "run").release
+    same = ostrakon.refit(first, out=tmp_path / "same").release
+    assert statement_of(same)["estimates"] == statement_of(first)["estimates"] != []
+    other = ostrakon.refit(first, objective=objective, out=tmp_path / "other").release
+    assert statement_of(other)["estimates"] == []
+
+
 def rows(n, classes, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4))

@@ -22,6 +22,7 @@ from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers, rounded_draw
 from ostrakon.run.stages.votes import rows_of, transform_of
 from ostrakon.statements.statement import Unit
+from ostrakon.students.calibration import CalibratedStudent
 from ostrakon.students.prediction_intervals import PredictionIntervals, edges_of, half_widths_of
 from ostrakon.students.selection import Selection
 from ostrakon.teachers.errors import ErrorRule, ErrorSizes, RightAndWrong
@@ -138,11 +139,18 @@ def intervals_of(plan: Plan, answers: Answers, *, quantity: Quantity, unit: Unit
 
 
 def estimates_compared(selection: Selection, learning: Learning, queries: IntArray) -> list[float]:
-    """Return what a student says of some public rows, which identifies it: probabilities if it has any."""
+    """Return what a student says of some public rows, which identifies it: probabilities if it has any.
+
+    Also how these become classes, which the objective decides.
+    """
     rows = take_rows(learning.rows(selection.chosen), queries[:_COMPARED])
-    seen = rows if selection.chosen.takes_rows else np.asarray(rows, np.float64)
-    of_rows = getattr(selection.student, "predict_proba", selection.student.predict)
-    return np.round(np.asarray(of_rows(seen), np.float64), 9).ravel()[: _COMPARED * 2].tolist()
+    seen, student = rows if selection.chosen.takes_rows else np.asarray(rows, np.float64), selection.student
+    of_rows = getattr(student, "predict_proba", student.predict)
+    said = np.round(np.asarray(of_rows(seen), np.float64), 9).ravel()[: _COMPARED * 2].tolist()
+    if isinstance(student, CalibratedStudent):
+        weights = [] if student.weights is None else np.round(student.weights, 9).tolist()
+        said += [*weights, float(student.ordered)]
+    return said
 
 
 def same_estimates(one: Sequence[float], other: Sequence[float]) -> bool:
