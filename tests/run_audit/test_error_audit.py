@@ -82,6 +82,16 @@ def test_counts_of_right_predictions_are_audited_too(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_errors_that_are_counted_twice_are_refuted(tmp_path, monkeypatch):
+    """The canary of the errors needs more than that."""
+    said = errors.error_steps
+    monkeypatch.setattr(errors, "error_steps", lambda *given, **more: 2 * said(*given, **more))
+    found = audited(tmp_path, task=task_of_classes, mechanism="moment-gnmax")
+    assert found.refuted
+    assert "added 1840 votes to the counts of errors" in found.contradiction
+
+
+@pytest.mark.slow
 def test_a_sound_run_is_not_refuted_and_its_counts_of_errors_are_attacked_too(tmp_path):
     found = audited(tmp_path)
     assert found.contradiction is None

@@ -100,8 +100,8 @@ def check_release(
     Notes
     -----
     Released minus exact tables must be noise of the stated size (`noise_breaks`), and the released tables must be
-    those of the noise log, exactly. The run must have counted the expected votes, at most `most` of them. A release
-    must contain known files only.
+    those of the noise log, exactly. The run must have counted the expected votes, at most `most` of them, and one
+    error for every unit. A release must contain known files only.
     """
     unknown_files = sorted(path.name for path in (folder / "release").iterdir() if path.name not in KNOWN_FILES)
     if unknown_files:
@@ -112,6 +112,9 @@ def check_release(
         return "the votes that the run counted are not those of its records"
     if run.errors != errors:
         return "the errors that the run counted are not those of its student and its records"
+    if errors is not None and errors.counts.sum() != plan.teachers * STEPS:
+        cast = errors.counts.sum() / STEPS
+        return f"{plan.teachers} records added {cast:g} votes to the counts of errors, where each adds one"
     by_class = expected.steps == 1 and expected.moments is not None
     sums = expected.moments.counts[0].sum() if by_class and expected.moments is not None else 0
     most *= expected.votes_at_once(expected.counts.shape)
