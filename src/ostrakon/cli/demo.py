@@ -35,7 +35,10 @@ def demo(
     scale = 10 if small else 1
     # With a tenth of the teachers, the noise would be larger than the number of votes.
     seats = TEACHERS // 2 if small else TEACHERS
-    say(f"Drawing {PRIVATE // scale:,} private, {PUBLIC // scale:,} public and {TEST // scale:,} test images")
+    say(
+        f"Drawing {PRIVATE // scale:,} private images, a tenth of them with a wrong label on purpose, "
+        f"{PUBLIC // scale:,} public images and {TEST // scale:,} test images with right labels"
+    )
     task = task_from_dataset(glyphs(PRIVATE // scale, PUBLIC // scale, TEST // scale, random_state=seed))
     # One network if PyTorch is installed: comparing several, as a run does by default, takes minutes.
     student = "cnn(network='quick-cnn')" if find_spec("torch") is not None else AUTO

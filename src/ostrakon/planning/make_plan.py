@@ -106,7 +106,7 @@ def make_plan(
         raise InvalidInput(f"{_CONSENT_NEEDS}, got {name}{' for images' if images else ''}.")
     if find(name).per_record:
         shares = {"moments": SUMS_OF_EMBEDDINGS} if embedded and name == DEFAULT_MECHANISM else {}
-        return _plan_of_classes(options, name, sizes, shares=shares, images=images, consent=consent)
+        return _plan_of_classes(options, name, sizes, shares=shares, consent=consent)
     choices = trained_choices(options, name, **sizes)
     try:
         return trained_plan(choices)
@@ -143,7 +143,6 @@ def _plan_of_classes(
     sizes: dict[str, Any],
     *,
     shares: dict[str, float],
-    images: bool,
     consent: Consent | None,
 ) -> Plan:
     """Return the plan of per-record teachers with public rows. shares: of the cost, unless they are given."""
@@ -152,11 +151,11 @@ def _plan_of_classes(
         choices = per_record_choices(options, name, **sizes, fixed={**shares, "errors": errors})
         return per_record_plan(replace(choices, consent=consent))
 
-    if consent is None and not images:
+    if consent is None:
         return with_errors(options, plan_with, classes=sizes["classes"])
     if options.parameters.get("errors"):
-        where = "images" if images else "records with levels of consent"
-        raise InvalidInput(f"errors must be 0 for {where}, got {quote(options.parameters['errors'])}.")
+        given = quote(options.parameters["errors"])
+        raise InvalidInput(f"errors must be 0 for records with levels of consent, got {given}.")
     return plan_with(0.0)
 
 
