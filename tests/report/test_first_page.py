@@ -74,7 +74,7 @@ def test_what_nobody_told_is_not_made_up():
     text = written(date=None)
     for what in ("Which data.", "Date of the run.", "Operator.", "Contact.", "Purpose."):
         assert f"**{what}** not given\n" in text
-    assert "Not estimated: teachers answered, and their answers are not private labels." in text
+    assert "Not estimated: trained teachers answer, and their answers are not private labels." in text
     assert "The operator published no accuracy on test rows." in text
     assert "--" not in text  # the page is read by people who do not use the command line
 
@@ -162,7 +162,7 @@ def test_recall_is_said_where_it_says_something():
     text = written(estimates=ranges((0.8, 1), (0.2, 0.448), (0.55, 0.9)))
     assert (
         "By the same counts, if every class counts the same, the student is right on between 55.0% and 90.0%, and it "
-        "recognises between 20.0% and 44.8% of the cases of 'ill' (in 95% of runs)."
+        "recognises between 20.0% and 44.8% of the cases of 'ill', the class with the lowest range (in 95% of runs)."
     ) in text
     assert "between 20.0%" not in written(estimates=ranges((0.8, 1), (0.2, 0.448), (0.55, 0.9)), measures=MEASURES)
     assert "By the same counts" not in written(estimates=ranges((0, 1), (0, 1), (0, 1)))

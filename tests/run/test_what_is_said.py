@@ -165,7 +165,7 @@ def test_classes_that_are_never_predicted_are_in_one_sentence():
 
 def test_why_there_is_no_estimate_is_printed():
     without = dict(_student(fitted("auto").finished_))
-    assert without["Estimated accuracy"].startswith("none: right and wrong predictions on the private records were not")
+    assert without["Estimated accuracy"].startswith("none: right and wrong predictions on the private records are not")
     known = fitted("auto", mechanism=COUNTED).finished_
     assert dict(_student(known))["Estimated accuracy"].startswith("between ")
     wide = Recall(label="1", counted="private records", low=0.0, high=1.0)

@@ -305,5 +305,6 @@ def _by_class(recalls: Sequence[Recall]) -> list[str]:
     if mean.low > 1 / len(classes) or mean.high < _WORTH_SAYING:
         sentences.append(f"if every class counts the same, the student is right on {mean.in_words()}")
     if worst.high < _WORTH_SAYING:
-        sentences.append(f"it recognises {worst.in_words()} of the cases of {escaped(repr(worst.label))}")
+        label = escaped(repr(worst.label))
+        sentences.append(f"it recognises {worst.in_words()} of the cases of {label}, the class with the lowest range")
     return [f"By the same counts, {', and '.join(sentences)} (in {CONFIDENCE:.0%} of runs)."] if sentences else []

@@ -152,6 +152,7 @@ def _files(
         LABELS: f"the {rows} that were queried, and their labels (empty if there are none)",
         NOISY_COUNTS: "for each of these rows, the noisy number of votes for each label",
         NOISY_MOMENTS: sums,
+        NOISY_ERRORS: "noisy numbers of the student's right and wrong predictions on private records",
     }
     if "quantity" in content:
         files = {

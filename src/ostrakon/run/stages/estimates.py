@@ -98,12 +98,12 @@ def why_no_estimate(*, counted: bool, per_record: bool) -> str:
     counted: whether errors were counted, of another student. per_record: whether every record is a teacher.
     """
     if not per_record:
-        return "teachers answered, and their answers are not private labels"
+        return "trained teachers answer, and their answers are not private labels"
     if counted:
         return OTHER_STUDENT
     return (
-        "right and wrong predictions on the private records were not counted, because the records are too few for the "
-        "noise or the run does not allow it"
+        "right and wrong predictions on the private records are not counted: there are too few records for this "
+        "epsilon, errors=0 was given, or the run is of a kind without such counts"
     )
 
 
