@@ -131,6 +131,14 @@ def default_per_record_queries(mechanism: Mechanism, *, units: int, pool: int, c
     return min(pool, largest, max(int(votes_by_noise / ratio), least))
 
 
+def half_width_of_accuracy(noise: float, *, units: int, classes: int) -> float:
+    """Return half the width of the range of a student's accuracy, from noisy counts of its right and wrong predictions.
+
+    noise: their standard deviation, in votes. units: records or users.
+    """
+    return 1.96 * noise * math.sqrt((classes if classes <= FEW_CLASSES else 1) / 2) / units
+
+
 def share_of_errors(noise: float, *, units: int, classes: int | None) -> float:
     """Return the share of the cost for counts of the student's errors; 0 where they would say too little.
 
@@ -157,7 +165,7 @@ def share_of_errors(noise: float, *, units: int, classes: int | None) -> float:
     if classes is None:
         share = OF_ERRORS_OF_FEW if units < FEW_RECORDS else OF_ERRORS
         return share if units * math.sqrt(share) >= _LEAST_FOR_ERRORS * noise else 0.0
-    half_width = 1.96 * noise * math.sqrt((classes if classes <= FEW_CLASSES else 1) / 2) / units
+    half_width = half_width_of_accuracy(noise, units=units, classes=classes)
     if half_width > _COARSE * math.sqrt(OF_ERRORS):
         return 0.0
     return min(OF_ERRORS, max(_OF_ERRORS_OF_MANY, math.ceil(1e4 * (half_width / _FINE) ** 2) / 1e4))
