@@ -79,6 +79,9 @@ def test_the_table_says_what_is_refused_in_full_and_what_it_rests_on(planned, tm
     assert "No accuracy is forecast: none was asked for." in words
     assert "votes / noise: the votes on a query, divided by the standard deviation of their noise." in words
     assert "whether this record was used or another one in its place" in words
+    assert re.search(
+        r"private records: ±[0-9.]+ percentage points, for 5.0% of the cost \([a-z-]+ at epsilon 2\)", words
+    )
     assert "teachers." not in words  # every record is one
     code, out, _ = planned("--epsilons", 2, "--rehearse", "none", "--mechanism", "gnmax", "--teachers", 30)
     assert (code, "gnmax trains 30 teachers." in " ".join(out.split())) == (0, True)
@@ -180,6 +183,8 @@ def test_a_dry_run_prints_the_plan_of_the_run_and_writes_nothing(command, tables
     for told in ("moment-gnmax", "Teachers 600", f"Queries {plan.queries}", "given by the operator", "age", "town"):
         assert told in words
     assert f"Noise {plan.mechanism.parameters()['sigma2']:.4g}" in words
+    half_width = 196 * plan.mechanism.error_noise / 600
+    assert f"Estimated accuracy ±{half_width:.1f} percentage points, for 5.0% of the cost" in words
     assert "A dry run: nothing was trained, asked or written." in words
     assert list(tmp_path.iterdir()) == []
     code, _, err = command("train", *given, "--epsilon", 1, "--dry-run", "--engine", "spark:host:1")

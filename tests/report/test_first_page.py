@@ -231,7 +231,7 @@ def test_particulars_come_back_from_a_file():
 
 def test_why_nothing_is_estimated_is_said():
     without = Round(mechanism=BoundedGNMax(sigma2=40), queries=9, answered=9)
-    assert "Not estimated: right and wrong predictions on the private records were not" in written(
+    assert "Not estimated: right and wrong predictions on the private records are not" in written(
         content(rounds=(without,))
     )
     of_another = replace(without, mechanism=BoundedGNMax(sigma2=40, errors=0.05))
