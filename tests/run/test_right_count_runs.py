@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
 
 import ostrakon
 import ostrakon.run.steps as steps
@@ -19,6 +21,7 @@ from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.report.recorded import find_recorded
 from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.stages.intervals import Estimates
 from ostrakon.schemas import schema
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
@@ -224,6 +227,31 @@ def test_one_image_moves_two_counts_by_one_vote(monkeypatch):
     order = np.random.default_rng(0).permutation(900)
     again = collect(plan, Rows(X=private.X[order], y=private.y[order]), estimates, run_options)
     np.testing.assert_array_equal(again.counts, before.counts)
+
+
+class Remembers(DummyClassifier):
+    """Changes its mind with the rows that it was asked about."""
+
+    def predict(self, X):
+        self.seen = getattr(self, "seen", 0.0) + float(np.abs(X).sum())
+        return np.full(len(X), int(self.seen) % 2)
+
+
+def test_a_student_that_remembers_rows_says_the_same_of_all_others():
+    X, y = rows(60, 2)
+    estimates = Estimates.of(Remembers().fit(X, y), np.asarray, seen=X)
+    said = estimates(X)
+    X[0] = 9.0
+    np.testing.assert_array_equal(estimates(X)[1:], said[1:])
+
+
+def test_a_forest_with_jobs_adds_its_trees_in_one_order():
+    """By threads, nearly every call gave other last bits, by which of them finished first."""
+    X, y = rows(300, 2)
+    forest = RandomForestClassifier(n_estimators=60, max_depth=6, n_jobs=2, random_state=0).fit(X, y)
+    forest.predict = lambda X: forest.predict_proba(X)[:, 0]
+    estimates = Estimates.of(forest, np.asarray, seen=X)
+    assert len({estimates(X).tobytes() for _ in range(40)}) == 1
 
 
 def test_share_of_the_cost_by_default():

@@ -1,11 +1,14 @@
 """Errors of the fitted student, counted on private records: intervals of a quantity, and the accuracy on classes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from joblib import parallel_config
 
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.quantity import Quantity
@@ -79,14 +82,16 @@ def collect_errors(
 class Estimates:
     """A function from raw rows to what a student says, (rows, 1): shares of the range, or numbers of classes.
 
-    student: fitted. transform: from rows to its features; None: it takes the rows. rows: batch size; 1 for an unknown
-    student, which could not be released, because it may use other rows of a batch.
+    student: fitted. transform: from rows to its features; None: it takes the rows. rows: batch size. known: whether the
+    student could be released. Of any other one a copy is asked about every row, because it may use other rows of a
+    batch, or remember them.
     Guarantee: the estimate of a row depends on that row alone, to the last bit.
     """
 
     student: Any
     transform: Callable[[Any], Any] | None
     rows: int
+    known: bool = True
 
     @classmethod
     def of(cls, student: Any, transform: Callable[[Any], Any] | None, *, seen: Any) -> "Estimates":
@@ -94,9 +99,8 @@ class Estimates:
         try:
             require_exportable(student)
         except InvalidInput:
-            return cls(student=student, transform=transform, rows=1)
-        # The number of threads changes the rounding of products.
-        with on_one_thread():
+            return cls(student=student, transform=transform, rows=1, known=False)
+        with _in_one_order():
             rows = independent_rows(student.predict, _student_input(seen, transform))
         return cls(student=student, transform=transform, rows=rows)
 
@@ -110,9 +114,21 @@ class Estimates:
     def __call__(self, X: Any) -> FloatArray:
         """Return the estimates for X."""
         seen = _student_input(X if self.transform is None else self.transform(X), self.transform)
-        with on_one_thread():
-            parts = in_blocks(self.student.predict, seen, rows=self.rows, label="Estimating")
+        with _in_one_order():
+            parts = in_blocks(self._predict, seen, rows=self.rows, label="Estimating")
         return np.concatenate(parts).astype(np.float64)[:, None] if parts else np.zeros((0, 1))
+
+    def _predict(self, rows: Any) -> Any:
+        return (self.student if self.known else deepcopy(self.student)).predict(rows)
+
+
+@contextmanager
+def _in_one_order() -> Generator[None]:
+    """Fix the order of sums: the number of threads changes the rounding of products, and a forest with jobs adds its
+    trees as they finish.
+    """
+    with on_one_thread(), parallel_config(backend="sequential"):
+        yield
 
 
 def _student_input(X: Any, transform: Callable[[Any], Any] | None) -> Any:
