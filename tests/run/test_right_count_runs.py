@@ -127,6 +127,16 @@ def test_a_run_that_was_stopped_at_the_draw_pays_once(files, tmp_path, monkeypat
     assert find_recorded(tmp_path / "run" / "release", Ledger(given["ledger"])).others == 0
 
 
+def test_another_student_of_a_resumed_run_is_refused_before_records_are_counted(files, run, tmp_path, monkeypatch):
+    copy = shutil.copytree(run[0], tmp_path / "copy")
+    shutil.rmtree(copy / "release")
+    compared = steps.estimates_compared
+    monkeypatch.setattr(steps, "estimates_compared", lambda *asked: [1 - value for value in compared(*asked)])
+    monkeypatch.setattr(steps, "collect_errors", None)
+    with pytest.raises(InvalidInput, match="The student differs from the one that this run fitted before it stopped"):
+        ostrakon.train(**options(files), ledger=run[1], budget=5, ledger_account="people", out=copy)
+
+
 def test_a_lost_draw_is_never_repeated(files, run, tmp_path):
     copy = shutil.copytree(run[0], tmp_path / "copy")
     shutil.rmtree(copy / "release")

@@ -31,7 +31,14 @@ from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.features import View, view_of
-from ostrakon.run.stages.intervals import Estimates, collect_errors, draw_errors, estimates_compared, intervals_of
+from ostrakon.run.stages.intervals import (
+    Estimates,
+    collect_errors,
+    draw_errors,
+    estimates_compared,
+    intervals_of,
+    same_estimates,
+)
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.released import released_student
@@ -302,7 +309,14 @@ def count_errors(
             estimates = Estimates.chosen(selection, learning, folder, context.features)
             return collect_errors(plan, context.task.private, estimates, context.options, **options)
 
-    context.compared = estimates_compared(selection, learning, queries)
+    now = estimates_compared(selection, learning, queries)
+    # Stored before any record is counted: whether a resumed run may go on must not depend on the counts.
+    context.compared = context.log.keep("student-1", lambda: np.asarray(now)).tolist()
+    if not same_estimates(now, context.compared):
+        raise InvalidInput(
+            "The student differs from the one that this run fitted before it stopped, so its errors would be others; "
+            "resume on the machine and with the versions that began the run, or start a new run."
+        )
     errors = context.storage.errors(plan, context.compared, collected)
     answers = draw_errors(plan, answers, errors, log=context.log, rng=context.rng)
     if context.budget is not None:
