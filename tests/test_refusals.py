@@ -291,7 +291,7 @@ ELSEWHERE = {
     ),
     *("bisection_costs", "compose_bisections", "sizes_of_parts"),
     *("Envelope", "EnvelopeTables", "TwoClassTables", "largest_over_distances"),
-    *("by_sorted_rows", "distinct", "forecast", "gaussian_tables"),
+    *("by_sorted_rows", "distinct", "gaussian_tables"),
     *("joint_cost", "joint_step", "likely_outcome_table", "laplace_log_above", "lowest_top_count", "quadrature_error"),
     *(
         "published_costs",

@@ -65,13 +65,14 @@ def test_removed_neighbours_are_those_of_the_statement_and_of_the_account(task, 
     asked = replace(RECIPE, neighbours="removed", ledger=url, budget=3.0)
     outcome = run(tmp_path / "run", task, asked)
     content = outcome.statement.as_dict()
-    noise = outcome.statement.rounds[0].mechanism.sigma2
-    assert content["guarantee"]["epsilon"] == pytest.approx(gaussian_dp_epsilon(1 / noise, 1e-5), abs=2e-4)
+    mechanism = outcome.statement.rounds[0].mechanism
+    mu = (1 / mechanism.sigma2**2 + 1 / mechanism.error_noise**2) ** 0.5
+    assert content["guarantee"]["epsilon"] == pytest.approx(gaussian_dp_epsilon(mu, 1e-5), abs=2e-4)
     assert "lacks one record of the other" in content["adjacency"]
     first, other = content["epsilon_by_adjacency"]
     assert (first["relation"], first["epsilon"]) == ("take-out", content["guarantee"]["epsilon"])
     assert other["relation"] == "replace"
-    assert other["epsilon"] == pytest.approx(gaussian_dp_epsilon(2**0.5 / noise, 1e-5), abs=2e-4)
+    assert other["epsilon"] == pytest.approx(gaussian_dp_epsilon(2**0.5 * mu, 1e-5), abs=2e-4)
     (account,) = Ledger(url).accounts().values()
     assert (account.relation, round(account.spent, 3)) == ("take-out", 2.0)
     # A run for other neighbours is not added to it.
@@ -415,7 +416,7 @@ def test_a_run_with_moments_costs_both_tables_and_goes_on_with_the_same_draws(ta
     recipe = replace(RECIPE, mechanism="moment-gnmax", parameters={"moments": 0.4})
     first = run(tmp_path / "run", task, recipe)
     mechanism = first.statement.rounds[0].mechanism
-    mu = (2 / mechanism.sigma2**2 + 2 / mechanism.moment_noise**2) ** 0.5
+    mu = (2 / mechanism.sigma2**2 + 2 / mechanism.moment_noise**2 + 2 / mechanism.error_noise**2) ** 0.5
     assert first.statement.guarantee.epsilon == pytest.approx(gaussian_dp_epsilon(mu, 1e-5), rel=1e-6)
     assert 1.99 < first.statement.guarantee.epsilon <= 2
     assert first.accuracy > 0.9

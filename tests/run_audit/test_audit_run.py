@@ -128,7 +128,7 @@ def test_a_sound_run_with_sums_of_features_is_not_refuted(task, tmp_path):
     assert not found.refuted
     assert found.contradiction is None
     assert (tmp_path / "run" / "release" / "noisy_moments.csv").exists()
-    assert found.certified.keys() == {"noisy counts", "noisy sums of features"}
+    assert found.certified.keys() == {"noisy counts", "noisy sums of features", "noisy counts of errors"}
     assert found.lower_bound == max(found.certified.values())
     # One canary in each of 2,000 repetitions says what one record adds to the sums, which half of the cost pays for.
     assert 0.02 < found.certified["noisy sums of features"] < found.claimed

@@ -190,7 +190,7 @@ def rare(rows, seed):
 def fitted(objective, **options):
     (X, y), (pool, _) = rare(4000, 0), rare(500, 1)
     model = PATEClassifier(
-        mechanism=MomentGNMax(sigma2=8.0),
+        mechanism=MomentGNMax(sigma2=8.0, errors=0.05),
         delta=1e-5,
         classes=[0, 1],
         objective=objective,
@@ -212,10 +212,11 @@ def test_balanced_decisions_find_the_rare_class():
     assert (likely.predict(X) == plain.predict(X)).all()
     assert likely.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.02)
     assert "every class counts the same" in balanced.statement_.tuned["probabilities"]
-    # The accuracy of labels for another objective is not estimated, their recall by class is.
-    assert {one.kind for one in balanced.statement_.estimates} == {"recall"}
-    recall = balanced.statement_.estimates[1]
-    assert recall.low <= recalls[1] <= recall.high
+    estimates = {one.label: one for one in balanced.statement_.estimates if one.kind == "recall"}
+    assert (
+        estimates["1"].low <= np.mean(balanced.predict(rare(4000, 0)[0])[rare(4000, 0)[1] == 1]) <= estimates["1"].high
+    )
+    assert estimates["1"].high - estimates["1"].low < 0.9
     assert (balanced.released_.predict(X[:50]) == balanced.predict(X[:50])).all()
 
 
