@@ -382,7 +382,8 @@ def test_a_stopped_run_goes_on_and_draws_nothing_twice(tmp_path, monkeypatch, wa
     run(tmp_path / "run", task, WAYS[way])
     after = {file.name: file.read_bytes() for file in (tmp_path / "run" / "private").glob("noise*/*")}
     assert drawn.items() <= after.items()
-    assert after.keys() - drawn.keys() <= {"errors-1.npy"}  # drawn once the student is fitted
+    # Drawn once the student is fitted.
+    assert after.keys() - drawn.keys() <= {"student-1.npy", "errors-1.npy"}
 
 
 @pytest.mark.slow
