@@ -131,8 +131,8 @@ def test_without_a_guarantee_nothing_is_promised():
 
 def test_how_good_it_is_stands_beside_the_majority_and_the_test():
     text = written(estimates=[STUDENT, MAJORITY], measures=MEASURES)
-    assert "The student is right on between 82.0% and 84.0% of the private records, by noisy counts" in text
-    assert "always predicts the most frequent label is right on between 59.0% and 61.0%." in text
+    assert "The student's accuracy on the private records is between 82.0% and 84.0%, by noisy counts" in text
+    assert "always predicts the most frequent label has between 59.0% and 61.0%." in text
     assert "hold in 95% of runs" in text
     assert "It is right on 85.12% of 1,200 test rows that the operator declared public, and on 61.20% if" in text
     answers = [
@@ -161,7 +161,7 @@ def test_recall_is_said_where_it_says_something():
 
     text = written(estimates=ranges((0.8, 1), (0.2, 0.448), (0.55, 0.9)))
     assert (
-        "By the same counts, if every class counts the same, the student is right on between 55.0% and 90.0%, and it "
+        "By the same counts, if every class counts the same, its accuracy is between 55.0% and 90.0%, and it "
         "recognises between 20.0% and 44.8% of the cases of 'ill', the class with the lowest range (in 95% of runs)."
     ) in text
     assert "between 20.0%" not in written(estimates=ranges((0.8, 1), (0.2, 0.448), (0.55, 0.9)), measures=MEASURES)

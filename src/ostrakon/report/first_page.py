@@ -246,8 +246,8 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], m
         )
         if student.against == "private labels":
             sentences.append(
-                f"The student is right on {student.in_words()} of the {student.counted}, by noisy counts of its right "
-                f"and wrong predictions.{always.format('is right on')} These ranges hold in {CONFIDENCE:.0%} of runs."
+                f"The student's accuracy on the {student.counted} is {student.in_words()}, by noisy counts of its "
+                f"right and wrong predictions.{always.format('has')} These ranges hold in {CONFIDENCE:.0%} of runs."
             )
         else:
             sentences.append(
@@ -303,7 +303,7 @@ def _by_class(recalls: Sequence[Recall]) -> list[str]:
     worst = min(classes, key=lambda one: one.high)
     sentences: list[str] = []
     if mean.low > 1 / len(classes) or mean.high < _WORTH_SAYING:
-        sentences.append(f"if every class counts the same, the student is right on {mean.in_words()}")
+        sentences.append(f"if every class counts the same, its accuracy is {mean.in_words()}")
     if worst.high < _WORTH_SAYING:
         label = escaped(repr(worst.label))
         sentences.append(f"it recognises {worst.in_words()} of the cases of {label}, the class with the lowest range")
