@@ -29,22 +29,15 @@ class HeldOut:
         The most frequent class of all released answers.
     complete : bool
         Whether all released queries were held out.
-    query_predictions : array of int, shape (held-out queries, classes), optional
-        The part of `predicted[0]` that counts the queries themselves. A cell is built around its query, so the query is
-        not a draw like the records of the cell, and the lower bound leaves it out.
     students : int, default 1
         Number of students that were compared on these queries: the best of them may be the luckiest.
-    mean_proba : array of float, shape (held-out queries, classes), optional
-        Mean probabilities of the rows of each cell; None for students without probabilities.
     """
 
     counts: FloatArray
     predicted: IntArray
     frequent: int
     complete: bool
-    query_predictions: IntArray | None = None
     students: int = 1
-    mean_proba: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if self.predicted.shape != (2, *self.counts.shape) or (self.predicted < 0).any() or not (self.sizes > 0).all():

@@ -143,7 +143,7 @@ class Selection:
     cells : Cells, optional
         The cells of noisy counts; None with labels.
     all_cells : HeldOut, optional
-        `out_of_fold` with mean probabilities of all cells in order; None unless all were held out.
+        `out_of_fold`, also for labels of another objective; None unless all cells were held out.
     sizes : (array of float, float), optional
         Estimates of the class sizes from released sums, and their noise.
     released : Released, optional
@@ -267,7 +267,7 @@ def select(
         proba=proba,
         cell_index=cell_index,
         cells=cells,
-        all_cells=_all_cells(out_of_fold, cells, proba),
+        all_cells=out_of_fold if cells is not None and out_of_fold is not None and out_of_fold.complete else None,
         released=released if parts else None,
     )
 
@@ -393,25 +393,17 @@ def _out_of_fold(released: Released, parts: list[IntArray], predicted: list[IntA
     queries, predictions = queries[order], np.concatenate(predicted, axis=1)[:, order]
     return HeldOut(
         counts=released.counts[queries],
-        predicted=predictions[:2],
+        predicted=predictions,
         # From all answers: without one part of balanced classes, a class that is rarer in that part would lead.
         frequent=int(released.counts.sum(axis=0).argmax()),
         complete=len(queries) == len(released.queries),
-        query_predictions=predictions[2] if len(predictions) > 2 else None,
         students=students,
     )
 
 
-def _all_cells(out_of_fold: HeldOut | None, cells: Cells | None, proba: FloatArray | None) -> HeldOut | None:
-    """Return held-out predictions with mean probabilities by cell; None unless all cells were held out."""
-    if out_of_fold is None or cells is None or not out_of_fold.complete:
-        return None
-    return out_of_fold if proba is None else replace(out_of_fold, mean_proba=cells.mean(proba))
-
-
 def _predicted_shares(predicted: IntArray) -> FloatArray:
     """Return the share of each cell's rows for which each class is predicted, (cells, classes)."""
-    total = predicted[:2].sum(axis=0)
+    total = predicted.sum(axis=0)
     return total / total.sum(axis=1, keepdims=True)
 
 
@@ -444,20 +436,15 @@ class Cells:
         The cell of each row.
     half : array of {0, 1}, shape (rows,)
         Its random half of the cell; queries are in half 0.
-    query : array of bool, shape (rows,)
-        Whether the row is the query of its cell.
     """
 
     cell_index: IntArray
     half: IntArray
-    query: NDArray[np.bool_]
 
     def counted(self, labels: IntArray, classes: int, *, rows: Any = slice(None)) -> IntArray:
-        """Count rows by label, (3, cells, classes): in both halves of a cell, then its query. rows: of `labels`."""
-        cell_index, query = self.cell_index[rows], self.query[rows]
-        counts = np.zeros((3, int(self.cell_index.max()) + 1, classes), np.int64)
-        np.add.at(counts, (self.half[rows], cell_index, labels), 1)
-        counts[2, cell_index[query], labels[query]] = 1
+        """Count rows by label, (2, cells, classes), in both halves of a cell. rows: of `labels`."""
+        counts = np.zeros((2, int(self.cell_index.max()) + 1, classes), np.int64)
+        np.add.at(counts, (self.half[rows], self.cell_index[rows], labels), 1)
         return counts
 
     def mean(self, values: FloatArray) -> FloatArray:
@@ -475,9 +462,7 @@ def _cells(features: NDArray[np.float32], queries: IntArray, *, seed: int) -> Ce
     half = np.empty(len(cell_index), np.int64)
     half[order] = (np.arange(len(cell_index)) - first) % 2
     half[queries] = 0
-    query = np.zeros(len(cell_index), bool)
-    query[queries] = True
-    return Cells(cell_index=cell_index, half=half, query=query)
+    return Cells(cell_index=cell_index, half=half)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -527,7 +512,7 @@ class _HeldOutPart:
         return self._counts_by_class(np.asarray(fitted.predict(inputs), np.int64))
 
     def _counts_by_class(self, predicted: IntArray) -> IntArray:
-        """Count rows by predicted class, (halves, queries, classes); with cells, third, the queries themselves."""
+        """Count rows by predicted class, (halves, queries, classes)."""
         if self.cells is not None:
             classes = self.released.counts.shape[1]
             return self.cells.counted(predicted, classes, rows=self.test)[:, self.part]

@@ -83,8 +83,7 @@ def _relabelled(selection: Selection, student: CalibratedStudent) -> HeldOut | N
     if tested is None or proba is None or cells is None or len(student.offsets) != proba.shape[1]:
         return None
     proba = tempered(proba, student.temperature, student.offsets)
-    counted = cells.counted(student.decided(proba), proba.shape[1])
-    return replace(tested, predicted=counted[:2], query_predictions=counted[2], mean_proba=cells.mean(proba))
+    return replace(tested, predicted=cells.counted(student.decided(proba), proba.shape[1]))
 
 
 def released_counts(
