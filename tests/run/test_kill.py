@@ -4,7 +4,7 @@ import os
 import pkgutil
 import shutil
 import signal
-import time
+import sys
 from collections import Counter
 
 import numpy as np
@@ -33,20 +33,33 @@ def finish(folder, task):
     return outcome
 
 
-def run_for(folder, task, seconds) -> bool:
-    """Run in a child that is killed after `seconds`; whether it finished before."""
+def run_until(folder, task, steps, seconds) -> bool:
+    """Run in a child that is killed `seconds` after its step number `steps` (`after_steps`); whether it finished."""
     child = os.fork()
     if child == 0:
         try:
+            after_steps(folder, steps, lambda: signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6)))
             finish(folder, task)
             os._exit(0)
         except BaseException:
             os._exit(1)
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
-    assert not os.WIFEXITED(status) or os.WEXITSTATUS(status) == 0
+    assert os.waitstatus_to_exitcode(status) in (0, -signal.SIGALRM)
     return os.WIFEXITED(status)
+
+
+def after_steps(folder, steps, then):
+    """Call `then` at the step number `steps` of this process: a file of `folder` is opened, renamed or deleted."""
+    taken = Counter()
+
+    def watch(event, details):
+        if event in ("open", "os.rename", "os.remove") and str(folder) in str(details[0]):
+            taken[folder] += 1
+            if taken[folder] == steps:
+                then()
+
+    sys.addaudithook(watch)
+    return taken
 
 
 def stamps(folder):
@@ -84,40 +97,38 @@ def table(task, tmp_path_factory):
     )
 
 
-def timed(folder, task):
-    # Imports and compilations of a first run would make every later one look fast.
-    finish(folder.with_name("warm"), task)
-    start = time.perf_counter()
-    outcome = finish(folder, task)
-    return folder, outcome, time.perf_counter() - start
+def calmly(folder, task):
+    """The folder and outcome of a run that nothing disturbs, and its number of steps."""
+    steps = after_steps(folder, 0, None)
+    return folder, finish(folder, task), steps[folder]
 
 
 @pytest.fixture(scope="module")
 def undisturbed(task, tmp_path_factory):
-    return timed(tmp_path_factory.mktemp("undisturbed") / "run", task)
+    return calmly(tmp_path_factory.mktemp("undisturbed") / "run", task)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("trial", range(3))
 def test_a_killed_run_equals_an_undisturbed_one_with_the_same_seed_and_noise_log(task, tmp_path, undisturbed, trial):
-    _, _, took = undisturbed
-    kill_and_compare(tmp_path, task, took, trial)
+    _, _, steps = undisturbed
+    kill_and_compare(tmp_path, task, steps, trial)
 
 
 @pytest.mark.slow
 def test_a_killed_run_on_a_table_equals_an_undisturbed_one(table, tmp_path):
-    _, _, took = timed(tmp_path / "undisturbed", table)
-    folder = kill_and_compare(tmp_path, table, took, trial=0)
+    _, _, steps = calmly(tmp_path / "undisturbed", table)
+    folder = kill_and_compare(tmp_path, table, steps, trial=0)
     held = [path.name for path in (folder / "private").iterdir()]
     assert "shards" in held
     assert not [name for name in held if name.endswith((".part", ".spill"))]
 
 
-def kill_and_compare(tmp_path, task, took, trial):
+def kill_and_compare(tmp_path, task, steps, trial):
     folder, moments = tmp_path / "run", np.random.default_rng(trial)
     seen, kills = {}, 0
-    # The budget grows, so that even a slow machine gets past the longest stage.
-    while not run_for(folder, task, moments.uniform(0, took * (0.5 + 0.05 * kills))):
+    # A fifth of the steps at most, so the first kills are certain; more each time, so that every stage is passed.
+    while not run_until(folder, task, moments.integers(1, steps * (4 + kills) // 20), moments.uniform(0, 0.05)):
         kills += 1
         now = stamps(folder)
         changed = {path for path in seen if now.get(path) != seen[path]}
