@@ -22,8 +22,7 @@ def test_the_best_of_several_guessers_is_bounded_as_the_best_of_several():
             answers = np.eye(2)[rng.integers(2, size=80)]
             guesses = [np.eye(2, dtype=int)[rng.integers(2, size=80)] for _ in range(7)]
             best = max(guesses, key=lambda guess: (guess * answers).sum())
-            said = np.stack([best, 0 * best])
-            found = HeldOut(counts=answers, predicted=said, frequent=0, complete=True, students=students)
+            found = HeldOut(counts=answers, predicted=best, frequent=0, complete=True, students=students)
             times += with_released_answers(found, of="student").low > 0.5
         return times / 400
 
@@ -35,8 +34,7 @@ def test_released_answers_are_counted():
     answers = np.eye(2)[[0] * 30 + [1] * 20]
 
     def told(labels):
-        return HeldOut(counts=answers, predicted=np.stack([np.eye(2, dtype=int)[labels], np.zeros((50, 2), int)]),
-                       frequent=0, complete=True)  # fmt: skip
+        return HeldOut(counts=answers, predicted=np.eye(2, dtype=int)[labels], frequent=0, complete=True)
 
     found = told([0] * 28 + [1] * 22)
     student, majority = (with_released_answers(found, of=of) for of in ("student", "majority"))
@@ -49,7 +47,7 @@ def test_released_answers_are_counted():
 
 def test_the_gain_over_the_majority_has_the_noise_that_it_states():
     exact, rng = np.array([[30.0, 10.0], [5.0, 25.0], [20.0, 10.0]]), np.random.default_rng(0)
-    rows = np.array([[[4, 0], [1, 3], [2, 2]], [[4, 0], [0, 4], [4, 0]]])
+    rows = np.array([[8, 0], [1, 7], [6, 2]])
     found = []
     for _ in range(2000):
         noisy = exact + rng.normal(0, 2.0, exact.shape)
@@ -62,6 +60,6 @@ def test_the_gain_over_the_majority_has_the_noise_that_it_states():
 
 def test_every_cell_must_have_rows():
     with pytest.raises(InvalidInput, match="rows of each cell"):
-        HeldOut(counts=np.ones((4, 3)), predicted=np.zeros((2, 4, 3), int), frequent=0, complete=True)
+        HeldOut(counts=np.ones((4, 3)), predicted=np.zeros((4, 3), int), frequent=0, complete=True)
     with pytest.raises(InvalidInput, match="rows of each cell"):
-        HeldOut(counts=np.ones((4, 3)), predicted=np.ones((2, 3, 3), int), frequent=0, complete=True)
+        HeldOut(counts=np.ones((4, 3)), predicted=np.ones((3, 3), int), frequent=0, complete=True)

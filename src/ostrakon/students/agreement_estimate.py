@@ -23,8 +23,8 @@ class HeldOut:
     ----------
     counts : array of float, shape (held-out queries, classes)
         What was released there: noisy counts, or one vote for a released label.
-    predicted : array of int, shape (2, held-out queries, classes)
-        Number of public rows in each random half of a cell for which the student predicts each class.
+    predicted : array of int, shape (held-out queries, classes)
+        Number of public rows of each cell for which the student predicts each class.
     frequent : int
         The most frequent class of all released answers.
     complete : bool
@@ -40,20 +40,14 @@ class HeldOut:
     students: int = 1
 
     def __post_init__(self) -> None:
-        if self.predicted.shape != (2, *self.counts.shape) or (self.predicted < 0).any() or not (self.sizes > 0).all():
-            raise InvalidInput(
-                f"predicted must be rows of each cell by half and class, got shape {self.predicted.shape}."
-            )
-
-    @property
-    def sizes(self) -> IntArray:
-        """Number of public rows of each cell."""
-        return self.predicted.sum(axis=(0, 2))
+        rows = self.predicted
+        if rows.shape != self.counts.shape or (rows < 0).any() or not rows.any(axis=1).all():
+            raise InvalidInput(f"predicted must be rows of each cell by class, got shape {rows.shape}.")
 
     @property
     def shares(self) -> FloatArray:
         """Share of the public rows of each cell for which the student predicts each class."""
-        return self.predicted.sum(axis=0) / self.sizes[:, None]
+        return self.predicted / self.predicted.sum(axis=1, keepdims=True)
 
     @property
     def majority(self) -> FloatArray:

@@ -224,7 +224,7 @@ def select(
     single = len(candidates) == 1
     count = 0 if single and candidates[0].takes_rows else len(released.queries)
     parts = _split_queries(count, folds=folds, tried=tried, seed=seed)
-    cells = None if released.sigma2 is None else _cells(features, released.queries, seed=seed)
+    cells = None if released.sigma2 is None else Cells(cell_index=cell_by_query(features, released.queries))
     if cells is None:
         cell_index = np.full(len(features), -1)
         cell_index[released.queries] = np.arange(len(released.queries))
@@ -390,7 +390,7 @@ def _score(released: Released, parts: list[IntArray], predicted: list[IntArray])
 def _out_of_fold(released: Released, parts: list[IntArray], predicted: list[IntArray], students: int) -> HeldOut:
     queries = np.concatenate(parts)
     order = np.argsort(queries)
-    queries, predictions = queries[order], np.concatenate(predicted, axis=1)[:, order]
+    queries, predictions = queries[order], np.concatenate(predicted)[order]
     return HeldOut(
         counts=released.counts[queries],
         predicted=predictions,
@@ -403,8 +403,7 @@ def _out_of_fold(released: Released, parts: list[IntArray], predicted: list[IntA
 
 def _predicted_shares(predicted: IntArray) -> FloatArray:
     """Return the share of each cell's rows for which each class is predicted, (cells, classes)."""
-    total = predicted.sum(axis=0)
-    return total / total.sum(axis=1, keepdims=True)
+    return predicted / predicted.sum(axis=1, keepdims=True)
 
 
 def _noise_margin(released: Released, parts: list[IntArray], best: list[IntArray], other: list[IntArray]) -> float:
@@ -415,7 +414,7 @@ def _noise_margin(released: Released, parts: list[IntArray], best: list[IntArray
         return 2 * released.sigma2 * len(counts) ** 0.5 / total if total > 0 else 0.0
     # If both are equally good, a query on which only one is right favours either with probability 1/2; one more is
     # counted, so that few queries do not look certain.
-    difference = _predicted_shares(np.concatenate(best, axis=1)) - _predicted_shares(np.concatenate(other, axis=1))
+    difference = _predicted_shares(np.concatenate(best)) - _predicted_shares(np.concatenate(other))
     decisive = np.count_nonzero((counts * difference).sum(axis=1))
     return (decisive + 1) ** 0.5 / len(counts)
 
@@ -434,17 +433,14 @@ class Cells:
     ----------
     cell_index : array of int, shape (rows,)
         The cell of each row.
-    half : array of {0, 1}, shape (rows,)
-        Its random half of the cell; queries are in half 0.
     """
 
     cell_index: IntArray
-    half: IntArray
 
     def counted(self, labels: IntArray, classes: int, *, rows: Any = slice(None)) -> IntArray:
-        """Count rows by label, (2, cells, classes), in both halves of a cell. rows: of `labels`."""
-        counts = np.zeros((2, int(self.cell_index.max()) + 1, classes), np.int64)
-        np.add.at(counts, (self.half[rows], self.cell_index[rows], labels), 1)
+        """Count rows by label, (cells, classes). rows: of `labels`."""
+        counts = np.zeros((int(self.cell_index.max()) + 1, classes), np.int64)
+        np.add.at(counts, (self.cell_index[rows], labels), 1)
         return counts
 
     def mean(self, values: FloatArray) -> FloatArray:
@@ -452,17 +448,6 @@ class Cells:
         totals = np.zeros((int(self.cell_index.max()) + 1, values.shape[1]))
         np.add.at(totals, self.cell_index, values)
         return totals / np.bincount(self.cell_index)[:, None]
-
-
-def _cells(features: NDArray[np.float32], queries: IntArray, *, seed: int) -> Cells:
-    cell_index = cell_by_query(features, queries)
-    order = np.random.default_rng([seed, len(cell_index)]).permutation(len(cell_index))
-    order = order[np.argsort(cell_index[order], kind="stable")]
-    first = np.searchsorted(cell_index[order], cell_index[order])
-    half = np.empty(len(cell_index), np.int64)
-    half[order] = (np.arange(len(cell_index)) - first) % 2
-    half[queries] = 0
-    return Cells(cell_index=cell_index, half=half)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -512,13 +497,11 @@ class _HeldOutPart:
         return self._counts_by_class(np.asarray(fitted.predict(inputs), np.int64))
 
     def _counts_by_class(self, predicted: IntArray) -> IntArray:
-        """Count rows by predicted class, (halves, queries, classes)."""
+        """Count rows by predicted class, (queries, classes)."""
         if self.cells is not None:
             classes = self.released.counts.shape[1]
-            return self.cells.counted(predicted, classes, rows=self.test)[:, self.part]
-        counts = np.zeros((2, *self.released.counts.shape), np.int64)
-        counts[0, self.part, predicted] = 1
-        return counts[:, self.part]
+            return self.cells.counted(predicted, classes, rows=self.test)[self.part]
+        return np.eye(self.released.counts.shape[1], dtype=np.int64)[predicted]
 
 
 @contextmanager
