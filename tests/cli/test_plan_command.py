@@ -80,11 +80,12 @@ def test_the_table_says_what_is_refused_in_full_and_what_it_rests_on(planned, tm
     assert "votes / noise: the votes on a query, divided by the standard deviation of their noise." in words
     assert "whether this record was used or another one in its place" in words
     assert re.search(
-        r"private records: ±[0-9.]+ percentage points, for 5.0% of the cost \([a-z-]+ at epsilon 2\)", words
+        r"Estimated accuracy, [a-z-]+ at epsilon 2: ±[0-9.]+ percentage points, for 5.0% of the cost\.", words
     )
     assert "teachers." not in words  # every record is one
     code, out, _ = planned("--epsilons", 2, "--rehearse", "none", "--mechanism", "gnmax", "--teachers", 30)
     assert (code, "gnmax trains 30 teachers." in " ".join(out.split())) == (0, True)
+    assert "Estimated accuracy, gnmax at epsilon 2: none: trained teachers answer, and" in " ".join(out.split())
     assert list(tmp_path.iterdir()) == []
 
 

@@ -70,7 +70,7 @@ def test_mechanisms_that_count_no_errors(kind, given):
     ("kind", "errors", "message"),
     [
         (BoundedGNMax, 1, "errors must be below 1, so that the votes get a share"),
-        (MomentGNMax, 0.5, r"errors must be below 0\.5, so that the votes get a share"),
+        (MomentGNMax, 0.5, r"errors must be below 0\.5 beside moments=0\.5, so that the votes get a share"),
         (BoundedGNMax, -0.1, "errors must be a finite number of at least 0"),
         (BoundedGNMax, math.nan, "errors must be a finite number of at least 0"),
         (BoundedGNMax, True, "errors must be a finite number of at least 0"),

@@ -88,7 +88,7 @@ def test_counts_of_errors_by_hand_and_as_the_composition_of_two_gaussians():
 @pytest.mark.parametrize(
     ("errors", "message"),
     [
-        (0.2, "errors must be below 0.2, so that the votes get a share, got 0.2"),
+        (0.2, "errors must be below 0.2 beside moments=0.8, so that the votes get a share, got 0.2"),
         (-0.1, "errors must be a finite number of at least 0, got -0.1"),
         (math.nan, "errors must be a finite number of at least 0, got nan"),
         (True, "errors must be a finite number of at least 0, got True"),

@@ -63,7 +63,9 @@ def test_the_share_of_the_errors_may_be_given():
     assert of_a_quantity(200, parameters={"errors": 0.1}).mechanism.errors == 0.1
     assert of_a_quantity(9000, parameters={"errors": 0}).mechanism.error_noise is None
     assert of_a_quantity(9000, parameters={"moments": 0.96}).mechanism.errors == pytest.approx(0.02)
-    with pytest.raises(InvalidInput, match=r"errors must be below 0\.3, so that the votes get a share"):
+    with pytest.raises(
+        InvalidInput, match=r"errors must be below 0\.3 beside moments=0\.7, so that the votes get a share"
+    ):
         of_a_quantity(9000, parameters={"moments": 0.7, "errors": 0.3})
     with pytest.raises(InvalidInput, match="moments must be a number strictly between 0 and 1, got 1"):
         of_a_quantity(9000, parameters={"moments": 1})

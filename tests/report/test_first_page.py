@@ -231,11 +231,17 @@ def test_particulars_come_back_from_a_file():
 
 def test_why_nothing_is_estimated_is_said():
     without = Round(mechanism=BoundedGNMax(sigma2=40), queries=9, answered=9)
-    assert "Not estimated: right and wrong predictions on the private records are not" in written(
-        content(rounds=(without,))
-    )
+    given = {"errors, sigma2": "given by the operator"}
+    for tuned, why in (
+        ({"epsilon": "given by the operator", "errors": "a default"}, "too few records for this epsilon"),
+        (given, "errors=0 was given"),
+        ({}, "the noise was given instead of an epsilon"),
+        ({"weights": "the largest"}, "records have levels of consent"),
+        ({"max_contributions, owners_per_person": "given by the operator"}, "several owners take part"),
+    ):
+        assert f"Not estimated: {why}." in written(content(rounds=(without,), tuned=tuned))
     of_another = replace(without, mechanism=BoundedGNMax(sigma2=40, errors=0.05))
-    text = written(content(rounds=(of_another,)))
+    text = written(content(rounds=(of_another,), tuned=given))
     assert "Not estimated: errors were counted for the student of the earlier release, not for this one." in text
     assert "Intervals" not in text
 

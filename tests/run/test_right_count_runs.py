@@ -20,6 +20,7 @@ from ostrakon.ledger.ledger import Ledger
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.report.recorded import find_recorded
+from ostrakon.report.table import _student
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.stages.intervals import Estimates
 from ostrakon.schemas import schema
@@ -75,8 +76,8 @@ def test_price_estimates_and_schema(run):
     )  # fmt: skip
     assert student["counted"] == "rows of private users, where every user counts the same"
     card = (run[0] / "release" / "model_card.md").read_text()
-    assert "by noisy counts of its right and wrong predictions" in card
-    assert "counts of its right and wrong predictions, which were released" in " ".join(card.split())
+    assert "by noisy counts of its errors" in card
+    assert "counts of its errors (its right and wrong predictions), which were released" in " ".join(card.split())
 
 
 def test_users_together_cast_one_vote_each(run):
@@ -184,7 +185,7 @@ def rows(n, classes, seed=0):
 
 
 @pytest.mark.parametrize(("classes", "student"), [(2, "auto"), (4, "auto"), (25, "auto"), (3, "extra-trees")])
-def test_one_record_moves_two_counts_by_one_vote_and_the_table_tells_the_truth(classes, student, monkeypatch):
+def test_one_record_moves_two_counts_by_one_vote_and_the_table_tells_the_truth(classes, student, monkeypatch, tmp_path):
     """All other records say the same, to the last bit, whatever becomes of one: the student is fixed."""
     asked = []
     collect = steps.collect_errors
@@ -213,6 +214,10 @@ def test_one_record_moves_two_counts_by_one_vote_and_the_table_tells_the_truth(c
     assert student_estimate.counted == "private records"
     # Six standard deviations.
     assert abs(student_estimate.share - right.mean()) < 6 * student_estimate.sd
+    together = "none: errors are counted together for more than 20 classes" if classes > 20 else None
+    assert dict(_student(model.finished_)).get("Recall by class") == together
+    card = (model.save_release(tmp_path / "release") / "model_card.md").read_text()
+    assert (f"| Recall by class (estimated) | {together} |" in card) == (classes > 20)
 
 
 def test_one_image_moves_two_counts_by_one_vote(monkeypatch):

@@ -65,7 +65,7 @@ def test_the_agreement_with_the_private_labels_is_estimated():
     assert student.low <= right <= student.high
     assert majority.low <= np.mean(Y == 0) <= majority.high
     (remark,) = model.statement_.remarks
-    assert "every record added one vote to counts of its right and wrong predictions" in remark
+    assert "every record added one vote to counts of its errors (its right and wrong predictions)" in remark
 
 
 @pytest.mark.slow
@@ -95,6 +95,7 @@ def test_every_user_counts_the_same():
     model = fitted(users=users, mechanism=BoundedGNMax(sigma2=4, max_contributions=2, errors=0.4))
     student, _ = estimates(model)
     assert student.counted == "rows of private users, where every user counts the same"
+    assert f" on {student.counted} (in 95%" in dict(_student(model.finished_))["Estimated accuracy"]
     right = pd.Series(model.predict(X) == Y).groupby(users).mean().mean()
     assert student.low <= right <= student.high
     assert student.high - student.low < 0.1
@@ -164,10 +165,17 @@ def test_classes_that_are_never_predicted_are_in_one_sentence():
 
 
 def test_why_there_is_no_estimate_is_printed():
-    without = dict(_student(fitted("auto").finished_))
-    assert without["Estimated accuracy"].startswith("none: right and wrong predictions on the private records are not")
+    without = fitted("auto").finished_
+    measures = measure_student(DummyClassifier().fit(X, Y), X, Y, (0, 1))
+    for one in (without, replace(without, measures=measures)):
+        assert dict(_student(one))["Estimated accuracy"] == "none: the noise was given instead of an epsilon"
+    by_choice = fitted("auto", mechanism="bounded-gnmax(errors=0)", epsilon=1.0).finished_
+    assert dict(_student(by_choice))["Estimated accuracy"] == "none: errors=0 was given"
     known = fitted("auto", mechanism=COUNTED).finished_
-    assert dict(_student(known))["Estimated accuracy"].startswith("between ")
+    assert re.fullmatch(
+        r"between .* on private records \(in 95% of runs; from noisy counts of errors\)",
+        dict(_student(known))["Estimated accuracy"],
+    )
     wide = Recall(label="1", counted="private records", low=0.0, high=1.0)
     hidden = replace(known, statement=replace(known.statement, estimates=(wide,)))
     assert dict(_student(hidden))["Recall of '1' (estimated)"] == "not known: the noise hides it"
@@ -276,7 +284,7 @@ def test_a_student_of_which_the_released_numbers_tell_nothing_is_not_called_bad(
         assert ("on the test rows the student is right no more" in rows.get(WARNING, "")) == (
             measures is not None and measures.accuracy == 0.5
         )
-        assert rows["Estimated accuracy"].startswith(f"between {student.low:.1%} and {student.high:.1%} on the private")
+        assert rows["Estimated accuracy"].startswith(f"between {student.low:.1%} and {student.high:.1%} on private")
     off = replace(model.finished_, measures=replace(tried, calibration_error=0.9))
     assert "points on average: use its classes, but not" in dict(_student(off))[WARNING]
     card = (model.save_release(tmp_path / "release") / "model_card.md").read_text()

@@ -28,8 +28,7 @@ class Agreement:
     of : {"student", "majority"}
         "majority" always predicts the most frequent class.
     against : str
-        "private labels" (from noisy counts of right and wrong predictions) or "held-out released answers" (not an
-        accuracy).
+        "private labels" (from noisy counts of errors) or "held-out released answers" (not an accuracy).
     counted : str
         What is counted, in words, such as "records".
     share : float in [0, 1]

@@ -149,14 +149,15 @@ class BoundedGNMax(StatefulMechanism):
     @property
     def _of_counts(self) -> float:
         """The share of the cost that pays for the counts of votes."""
-        return self._rest(1.0)
+        return self._rest()
 
-    def _rest(self, share: float) -> float:
-        """Return the part of `share` that the counts of errors leave."""
-        rest = share - self.errors
+    def _rest(self, moments: float = 0.0) -> float:
+        """Return the share of the cost that counts of errors, and sums with the share `moments`, leave."""
+        rest = 1 - moments - self.errors
         # Of 0.7 and 0.3 rounding leaves 1e-16.
         if not rest > 1e-9:
-            raise InvalidInput(f"errors must be below {share:.6g}, so that the votes get a share, got {self.errors!r}.")
+            below = f"{1 - moments:.6g}{f' beside moments={moments:.6g}' if moments else ''}"
+            raise InvalidInput(f"errors must be below {below}, so that the votes get a share, got {self.errors!r}.")
         return rest
 
     def noise_for(self, share: float) -> float:

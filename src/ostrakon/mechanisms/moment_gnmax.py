@@ -114,7 +114,7 @@ class MomentGNMax(BoundedGNMax):
 
     @property
     def _of_counts(self) -> float:
-        return self._rest(1 - self.moments)
+        return self._rest(self.moments)
 
     @property
     def _moment_noise(self) -> float:

@@ -195,7 +195,8 @@ def _epsilon(options: Options, mechanism: Mechanism, sources: dict[str, str]) ->
 def _parameter_sources(options: Options, mechanism: Mechanism, epsilon: float | None) -> dict[str, str]:
     """Return names of parameters → the source of their values; parameters with equal sources share a key."""
     by_source: dict[str, list[str]] = {}
-    for name, value in mechanism.parameters().items():
+    # A given 0 may be left out of the parameters.
+    for name, value in {**mechanism.parameters(), **options.parameters}.items():
         if value is None:
             continue
         given = options.neighbours if name == "neighbours" else options.parameters.get(name)

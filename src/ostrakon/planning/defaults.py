@@ -8,6 +8,7 @@ from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.mechanisms import Mechanism
 from ostrakon.numerics.inverse import most
+from ostrakon.students.right_counts import half_width_of_accuracy
 from ostrakon.validation import InvalidInput, fraction, whole
 
 TEACHERS_GRID = (5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
@@ -129,14 +130,6 @@ def default_per_record_queries(mechanism: Mechanism, *, units: int, pool: int, c
     largest = max(MOST_PER_RECORD, MOST_FOR_A_CLASS * classes)
     ratio = SIGNAL_TO_NOISE if classes <= FEW_CLASSES else OF_MANY_CLASSES
     return min(pool, largest, max(int(votes_by_noise / ratio), least))
-
-
-def half_width_of_accuracy(noise: float, *, units: int, classes: int) -> float:
-    """Return half the width of the range of a student's accuracy, from noisy counts of its right and wrong predictions.
-
-    noise: their standard deviation, in votes. units: records or users.
-    """
-    return 1.96 * noise * math.sqrt((classes if classes <= FEW_CLASSES else 1) / 2) / units
 
 
 def share_of_errors(noise: float, *, units: int, classes: int | None) -> float:

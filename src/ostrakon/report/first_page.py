@@ -247,7 +247,7 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], m
         if student.against == "private labels":
             sentences.append(
                 f"The student's accuracy on the {student.counted} is {student.in_words()}, by noisy counts of its "
-                f"right and wrong predictions.{always.format('has')} These ranges hold in {CONFIDENCE:.0%} of runs."
+                f"errors.{always.format('has')} These ranges hold in {CONFIDENCE:.0%} of runs."
             )
         else:
             sentences.append(
@@ -271,7 +271,8 @@ def _none_known(content: dict[str, Any]) -> str:
         target = "a quantity" if "quantity" in content else "several labels"
         return f"For a model of {target} this is not estimated from the noisy numbers in the release."
     per_record = "max_contributions" in content["rounds"][0]["parameters"]
-    return f"Not estimated: {why_no_estimate(counted=_counts_errors(content), per_record=per_record)}."
+    why = why_no_estimate(content["tuned"], counted=_counts_errors(content), per_record=per_record)
+    return f"Not estimated: {why}."
 
 
 def _on_test_rows(measures: AnyMeasures | None) -> list[str]:

@@ -12,11 +12,11 @@ from ostrakon.forecast.outlook import Outlook
 from ostrakon.forecast.rehearsal import Rehearsal
 from ostrakon.forecast.without_noise import WITHOUT_NOISE
 from ostrakon.mechanisms.registry import find
-from ostrakon.planning.defaults import half_width_of_accuracy
 from ostrakon.planning.plan import Plan
 from ostrakon.report.table import pairs_table
 from ostrakon.run.stages.estimates import why_no_estimate
 from ostrakon.statements.statement import round_up
+from ostrakon.students.right_counts import half_width_of_accuracy
 
 _ALWAYS = {
     "classes": "always the most frequent class",
@@ -50,11 +50,16 @@ def outlook_sentences(outlook: Outlook) -> list[str]:
     plans = [(one.mechanism, one.plan) for one in outlook.offers if one.plan is not None]
     trained = dict.fromkeys((name, plan.teachers) for name, plan in plans if not plan.per_record)
     notes += [f"{name} trains {teachers:,} teachers." for name, teachers in trained]
+    estimates = [
+        (one.epsilon, one.mechanism, f"{_range_of_accuracy(one.plan)}.")
+        for one in outlook.offers
+        if one.plan is not None and one.plan.target == "classes"
+    ]
     return [
         *refusals,
         *notes,
         *([of_labels] if mechanisms else []),
-        *_estimate_sentences(outlook.offers),
+        *_at_epsilons("Estimated accuracy", estimates),
         *odds_sentences(outlook.offers),
     ]
 
@@ -149,10 +154,7 @@ def offer_table(offer: Offer) -> Table:
     table.add_row("Noise", noise)
     table.add_row("Votes on a query / noise", signal)
     if plan.target == "classes":
-        table.add_row(
-            "Estimated accuracy",
-            _range_of_accuracy(plan) or f"none: {why_no_estimate(counted=False, per_record=plan.per_record)}",
-        )
+        table.add_row("Estimated accuracy", _range_of_accuracy(plan))
     table.add_row("Worst case" if plan.gate is None else "Behind a gate", f"epsilon {worst}, delta {plan.delta!r}")
     if not plan.claimable:
         table.add_row(
@@ -167,25 +169,13 @@ def offer_table(offer: Offer) -> Table:
     return table
 
 
-def _range_of_accuracy(plan: Plan) -> str | None:
-    """Return what the estimate of a student's accuracy costs and how wide it is; None if there is none."""
+def _range_of_accuracy(plan: Plan) -> str:
+    """Return what the estimate of a student's accuracy costs and how wide it is, or why there is none."""
     noise = plan.mechanism.error_noise
-    if noise is None or plan.target != "classes":
-        return None
+    if noise is None:
+        return f"none: {why_no_estimate(plan.tuned, counted=False, per_record=plan.per_record)}"
     points = 100 * half_width_of_accuracy(noise, units=plan.teachers, classes=plan.classes)
     return f"±{points:.1f} percentage points, for {plan.mechanism.parameters()['errors']:.1%} of the cost"
-
-
-def _estimate_sentences(offers: Iterable[Offer]) -> list[str]:
-    """Return how wide the estimates of the accuracy in a release will be, in one sentence; nothing if none is made."""
-    plans = [(one, one.plan) for one in offers if one.plan is not None and one.plan.target == "classes"]
-    if not any(_range_of_accuracy(plan) for _, plan in plans):
-        return ["A run with these plans estimates no accuracy on the private records."] if plans else []
-    ranges = [
-        f"{_range_of_accuracy(plan) or 'no estimate'} ({one.mechanism} at epsilon {one.epsilon:g})"
-        for one, plan in plans
-    ]
-    return [f"A run also estimates the student's accuracy on the private records: {'; '.join(ranges)}."]
 
 
 def _cells(offer: Offer) -> tuple[str, ...]:

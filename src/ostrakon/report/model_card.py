@@ -152,14 +152,14 @@ def _files(
         LABELS: f"the {rows} that were queried, and their labels (empty if there are none)",
         NOISY_COUNTS: "for each of these rows, the noisy number of votes for each label",
         NOISY_MOMENTS: sums,
-        NOISY_ERRORS: "noisy numbers of the student's right and wrong predictions on private records",
+        NOISY_ERRORS: "noisy counts of the student's errors: its right and wrong predictions on private records",
     }
     if "quantity" in content:
         files = {
             VALUES: f"the {rows} that were queried, and the noisy mean of the records near each, if enough are near",
             NOISY_COUNTS: "for each of these rows, the noisy split of its votes between both ends of the range",
             NOISY_MOMENTS: "noisy sums of features times the quantity",
-            NOISY_ERRORS: "noisy numbers of records by the size of the student's error",
+            NOISY_ERRORS: "noisy counts of the student's errors by size",
         }
     if "several_labels" in content:
         against = any(batch["parameters"].get("max_labels") == len(content["classes"]) for batch in content["rounds"])

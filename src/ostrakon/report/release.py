@@ -36,6 +36,7 @@ from ostrakon.report.registry import registry_entry, write_registry
 from ostrakon.report.statement_file import write_statement
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.pipeline import Outcome
+from ostrakon.run.stages.estimates import why_no_recalls
 from ostrakon.run.steps import FinishedRun
 from ostrakon.validation import InvalidInput
 
@@ -153,6 +154,7 @@ def _write_pages(
     estimates = [one for one in run.statement.estimates if isinstance(one, Agreement | Recall)]
     recalls = [one for one in estimates if isinstance(one, Recall)]
     by_class = ", ".join(f"{one.label} {one.in_words()}" for one in recalls if one.label is not None)
+    by_class = by_class or why_no_recalls(estimates)
     facts = {
         "Student": run.student_name,
         **{one.title: f"{one.in_words()}, of {one.counted}" for one in recalls if one.label is None},

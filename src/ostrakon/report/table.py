@@ -14,7 +14,7 @@ from ostrakon.export.released import ReleasedQuantity
 from ostrakon.mechanisms import Mechanism
 from ostrakon.run.budget import Budget
 from ostrakon.run.pipeline import Outcome
-from ostrakon.run.stages.estimates import OTHER_STUDENT, why_no_estimate
+from ostrakon.run.stages.estimates import OTHER_STUDENT, why_no_estimate, why_no_recalls
 from ostrakon.run.steps import FinishedRun
 from ostrakon.statements.sentences import changed_in_words
 from ostrakon.statements.statement import Unit, delta_in_words, round_up
@@ -115,9 +115,11 @@ def _student(run: FinishedRun) -> Iterator[tuple[str, str]]:
 
 def _recalls(run: FinishedRun) -> Iterator[tuple[str, str]]:
     """Yield the ranges of the recall of every class, or why nothing is estimated."""
-    if not run.statement.estimates and run.plan.target == "classes" and run.measures is None:
+    if not run.statement.estimates and run.plan.target == "classes":
         counted, per_record = run.plan.mechanism.error_noise is not None, run.plan.per_record
-        yield "Estimated accuracy", f"none: {why_no_estimate(counted=counted, per_record=per_record)}"
+        yield "Estimated accuracy", f"none: {why_no_estimate(run.plan.tuned, counted=counted, per_record=per_record)}"
+    if why := why_no_recalls(run.statement.estimates):
+        yield "Recall by class", why
     for one in run.statement.estimates:
         if isinstance(one, Recall):
             yield one.title, escape(one.in_words()) if one.low > 0 or one.high < 1 else "not known: the noise hides it"
@@ -177,8 +179,8 @@ def _estimate(estimate: Agreement) -> tuple[str, str]:
             f"{estimate.in_words()}: accuracy of a model that always predicts the most frequent class",
         )
     if estimate.against == "private labels":
-        how = f"in {CONFIDENCE:.0%} of runs; from noisy counts of right predictions"
-        return "Estimated accuracy", f"{estimate.in_words()} on the private data ({how})"
+        how = f"in {CONFIDENCE:.0%} of runs; from noisy counts of errors"
+        return "Estimated accuracy", f"{estimate.in_words()} on {estimate.counted} ({how})"
     return "Agreement", f"{estimate.in_words()} with released answers that the student had not seen"
 
 

@@ -294,9 +294,9 @@ def _error_remark(plan: Plan, unit: str) -> str:
         return ""
     if plan.target == "classes":
         return (
-            f"After the student was fitted from these, every {unit} added one vote to counts of its right and wrong "
-            f"predictions, which were released with noise of standard deviation {rounded(noise)} votes. The guarantee "
-            "covers them, too. "
+            f"After the student was fitted from these, every {unit} added one vote to counts of its errors (its right "
+            f"and wrong predictions), which were released with noise of standard deviation {rounded(noise)} votes. The "
+            "guarantee covers them, too. "
         )
     return (
         f"After the student was fitted from these, every {unit} added one vote to counts of its errors by size, which "

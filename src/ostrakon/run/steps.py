@@ -301,7 +301,7 @@ def count_errors(
     context: RunContext, plan: Plan, queries: IntArray, answers: Answers, learning: Learning, selection: Selection
 ) -> Answers:
     """Return the answers with noisy counts of the student's errors on private records, drawn once and settled."""
-    context.say("Counting the errors of the student")
+    context.say("Counting the student's errors")
 
     def collected(folder: Any) -> Moments:
         options: Any = {"folder": folder, "progress": context.progress}

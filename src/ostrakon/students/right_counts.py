@@ -1,4 +1,4 @@
-"""How often a student is right on the private records, from noisy counts of its right and wrong predictions.
+"""How often a student is right on the private records, from noisy counts of its errors.
 
 Every private record adds one vote to one of two counts of its class, right or wrong, for the student that is released.
 The counts get Gaussian noise of a known standard deviation, and the number of records is public, so that the intervals
@@ -15,6 +15,7 @@ import numpy as np
 from scipy import stats
 
 from ostrakon.accounting.estimates import CONFIDENCE, Agreement, Recall
+from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.validation import InvalidInput, positive, whole
 from ostrakon.votes import FloatArray
 
@@ -25,7 +26,7 @@ _SMALL = 6.0
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RightCounts:
-    """Noisy counts of right and wrong predictions.
+    """Noisy counts of errors.
 
     Parameters
     ----------
@@ -174,6 +175,12 @@ class RightCounts:
             low=low,
             high=high,
         )
+
+
+def half_width_of_accuracy(sigma: float, *, units: int, classes: int) -> float:
+    """Return half the width of the interval of the accuracy, which no count changes. sigma, units: of `RightCounts`."""
+    none = np.zeros((classes if classes <= FEW_CLASSES else 1, 2))
+    return _quantile(_MISS / 2) * RightCounts(noisy=none, sigma=sigma, units=units, counted="").accuracy().sd
 
 
 def _quantile(miss: float) -> float:

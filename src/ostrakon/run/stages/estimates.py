@@ -1,6 +1,6 @@
 """Estimates of the accuracy of the student from released numbers alone, and warnings."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,9 +8,11 @@ from scipy import stats
 
 from ostrakon.accounting.estimates import CONFIDENCE, NO_BETTER, UNDECIDED, Agreement, Of, Recall
 from ostrakon.features.cells import CellFeatures
+from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.options import ACCURACY, BALANCED, ORDERED
+from ostrakon.planning.choices import BY_THE_OPERATOR
 from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
@@ -82,7 +84,7 @@ def assess(
 
 
 def right_counts_of(plan: Plan, answers: Answers, *, unit: Unit, protects: Protects) -> RightCounts | None:
-    """Return the noisy counts of right and wrong predictions; None if there are none for this student."""
+    """Return the noisy counts of errors; None if there are none for this student."""
     noise = plan.mechanism.error_noise
     if answers.errors is None or noise is None:
         return None
@@ -92,19 +94,29 @@ def right_counts_of(plan: Plan, answers: Answers, *, unit: Unit, protects: Prote
     return RightCounts(noisy=answers.errors, sigma=noise, units=plan.teachers, counted=counted)
 
 
-def why_no_estimate(*, counted: bool, per_record: bool) -> str:
+def why_no_estimate(tuned: Mapping[str, str], *, counted: bool, per_record: bool) -> str:
     """Return the reason why `assess` has no estimate of the accuracy on private records.
 
-    counted: whether errors were counted, of another student. per_record: whether every record is a teacher.
+    tuned: of the plan. counted: whether errors were counted, of another student. per_record: whether every record is a
+    teacher.
     """
-    if not per_record:
-        return "trained teachers answer, and their answers are not private labels"
-    if counted:
-        return OTHER_STUDENT
-    return (
-        "right and wrong predictions on the private records are not counted: there are too few records for this "
-        "epsilon, errors=0 was given, or the run is of a kind without such counts"
-    )
+    basis = {name: source for names, source in tuned.items() for name in names.split(", ")}
+    reasons = {
+        "trained teachers answer, and their answers are not private labels": not per_record,
+        OTHER_STUDENT: counted,
+        "errors=0 was given": basis.get("errors") == BY_THE_OPERATOR,
+        "several owners take part": "owners_per_person" in basis,
+        "records have levels of consent": "weights" in basis,
+        "the noise was given instead of an epsilon": "epsilon" not in basis,
+    }
+    return next((reason for reason, applies in reasons.items() if applies), "too few records for this epsilon")
+
+
+def why_no_recalls(estimates: Iterable[Any]) -> str:
+    """Return why no recalls are estimated beside the accuracy; empty if they are, or if neither is."""
+    known = [one for one in estimates if isinstance(one, Recall) or getattr(one, "against", None) == "private labels"]
+    together = bool(known) and not any(isinstance(one, Recall) for one in known)
+    return f"none: errors are counted together for more than {FEW_CLASSES} classes" if together else ""
 
 
 def _warnings(

@@ -74,7 +74,9 @@ def collect_errors(
     Guarantee: what a record adds depends on that record and on what was released before.
     """
     rows = rows_of(private, estimates, seed=options.seed, folder=folder)
-    errors = sum_contributions(rows, error_rule(plan), units=plan.teachers, progress=progress, label="Counting errors")
+    errors = sum_contributions(
+        rows, error_rule(plan), units=plan.teachers, progress=progress, label="Counting the student's errors"
+    )
     return Moments(errors.counts, teachers=plan.teachers)
 
 
