@@ -10,6 +10,8 @@ import pytest
 from scipy import stats
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC
 
 import ostrakon
 import ostrakon.run.steps as steps
@@ -24,6 +26,7 @@ from ostrakon.report.table import _student
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.stages.intervals import Estimates
 from ostrakon.schemas import schema
+from ostrakon.students.sklearn_student import SklearnStudent
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
 
@@ -258,6 +261,75 @@ def test_a_student_that_remembers_rows_says_the_same_of_all_others():
     said = estimates(X)
     X[0] = 9.0
     np.testing.assert_array_equal(estimates(X)[1:], said[1:])
+
+
+class Compares(LogisticRegression):
+    """Compares rows with the mean of the batch; it writes its own ONNX, so that it can be released."""
+
+    def predict(self, X):
+        return (np.asarray(X)[:, 0] > np.mean(np.asarray(X)[:, 0])).astype(int)
+
+    def write_onnx(self, graph, rows):
+        raise NotImplementedError
+
+
+def middle_of_the_batch(rows, others):
+    return (rows - rows.mean(axis=0)) @ others.T
+
+
+@pytest.mark.parametrize("student", [Compares(), SVC(kernel=middle_of_the_batch)])
+def test_a_student_with_code_from_elsewhere_that_compares_rows_says_the_same_of_all_others(student):
+    X, y = rows(60, 2)
+    estimates = Estimates.of(SklearnStudent(student).fit(X, y), np.asarray, seen=X)
+    said = estimates(X)
+    X[0] = 1e6
+    np.testing.assert_array_equal(estimates(X)[1:], said[1:])
+
+
+def test_a_network_with_code_from_elsewhere_that_compares_rows_says_the_same_of_all_others():
+    torch = pytest.importorskip("torch")
+    from ostrakon.students.supervised import SupervisedNetwork
+
+    class Compared(torch.nn.Module):
+        def __init__(self, shape, classes):
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.ones(classes))
+
+        def forward(self, x):
+            further = x[:, :1] - x[:, :1].max() / 2
+            return self.scale * torch.cat([-further, further], dim=1)
+
+    X, y = rows(60, 2)
+    estimates = Estimates.of(SupervisedNetwork(Compared, steps=20, random_state=0).fit(X, y), np.asarray, seen=X)
+    said = estimates(X)
+    X[0] = 1e6
+    np.testing.assert_array_equal(estimates(X)[1:], said[1:])
+
+
+def test_rounding_by_the_position_of_a_row_decides_no_class():
+    """Public rows are far from a tie, so that their classes do not show it."""
+    X, y = rows(60, 2)
+    student = LogisticRegression().fit(X, y)
+    proba = student.predict_proba
+    student.predict_proba = lambda X: proba(X) + 1e-12 * np.arange(len(X))[:, None]
+    student.predict = lambda X: (student.predict_proba(X)[:, 1] > tie).astype(int)
+    tie = proba(np.zeros((1, 4)))[0, 1] + 3e-12
+    estimates = Estimates.of(student, np.asarray, seen=X)
+    assert len(set(estimates(np.zeros((60, 4))).ravel())) == 1
+
+
+@pytest.mark.parametrize("given", [{}, {"objective": "balanced"}])
+def test_a_network_with_other_probabilities_or_classes_is_counted(given, tmp_path):
+    pytest.importorskip("torch")
+    X, y = rows(900, 2)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame.assign(y=y)[:700].to_csv(tmp_path / "private.csv", index=False)
+    frame[700:].to_csv(tmp_path / "public.csv", index=False)
+    paths = {name: tmp_path / f"{name}.csv" for name in ("private", "public")}
+    asked = {"target": "y", "classes": "0, 1", "mechanism": "bounded-gnmax", "student": "vat(steps=20)", **given}
+    outcome = ostrakon.train(**paths, **asked, epsilon=4.0, delta=1e-4, out=tmp_path / "run").outcome
+    assert type(outcome.student.student).__name__ == "CalibratedStudent"
+    assert outcome.statement.estimates
 
 
 def test_a_forest_with_jobs_adds_its_trees_in_one_order():

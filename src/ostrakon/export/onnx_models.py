@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.ensemble import VotingClassifier
+from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 
 from ostrakon.export import onnx_features
@@ -73,9 +74,8 @@ def has_writer(model: Any) -> bool:
         if model.voting != "soft":
             return False
         inner = [member for _, member in model.estimators if member != "drop"]
-    steps = getattr(model, "steps", None)
-    if steps is not None:
-        *before, (_, last) = steps
+    if isinstance(model, Pipeline):
+        *before, (_, last) = model.steps
         if not all(step in (None, "passthrough") or onnx_features.has_writer(step) for _, step in before):
             return False
         inner = [last]

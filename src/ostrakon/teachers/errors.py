@@ -28,21 +28,19 @@ class ErrorRule(ABC):
 
     @abstractmethod
     def bins(self, estimates: FloatArray, targets: IntArray) -> IntArray:
-        """Return the bin of every row, (rows,). estimates: finite. Errors: `InvalidInput` for other targets."""
+        """Return the bin of every row, (rows,). Errors: `InvalidInput` for other targets.
+
+        estimates: if one is not finite, which must not stop the run, it is as wrong as possible.
+        """
 
     def empty(self) -> Contributions:
         """Return the contributions of no unit."""
         return Contributions(np.zeros(self.shape, np.int64), None, 0)
 
     def contributions_of(self, block: Block) -> Contributions:
-        """Return the contributions of one block, whose features are what the student says, (rows, 1).
-
-        Errors: `InvalidInput` for estimates that are not finite.
-        """
+        """Return the contributions of one block, whose features are what the student says, (rows, 1)."""
         owner_ids, estimates, targets = block
         estimates = np.asarray(estimates, np.float64)[:, 0]
-        if not np.isfinite(estimates).all():
-            raise InvalidInput("The student must give a finite estimate for every private row.")
         bins, (owner, owners) = self.bins(estimates, np.asarray(targets, np.int64)), renumbered(owner_ids)
         steps = error_steps(owner, bins, owners, n_bins=int(np.prod(self.shape)))
         return Contributions(steps.reshape(self.shape), None, owners)
