@@ -199,10 +199,10 @@ def test_a_run_reserves_once_and_settles_once(opened):
     with pytest.raises(InvalidInput, match="has drawn its noise already, in another copy"):
         opened.settle(first, "drawn again")
     assert [link.fields["event"] for link in opened.entries()] == ["open", "reserve", "settle"]
-    with pytest.raises(InvalidInput, match="run run has reserved something else"):
+    with pytest.raises(InvalidInput, match=r"run run has reserved another cost, .* plan was changed, or another"):
         opened.reserve("patients", "run", Cost.of(mu=0.2), **HOW)
     opened.open("others", **CAP)
-    with pytest.raises(InvalidInput, match="run run has reserved something else"):
+    with pytest.raises(InvalidInput, match="run run has its reservation in another account of this ledger"):
         opened.reserve("others", "run", SMALL, **HOW)
 
 

@@ -1,11 +1,6 @@
-"""Runs that count right and wrong predictions: their price, one record's part, the ledger, stops, refits."""
+"""Counts of right and wrong predictions: their share of the cost, one record's part, ranges that hold."""
 
-import json
-import shutil
-
-import jsonschema
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.dummy import DummyClassifier
@@ -15,169 +10,16 @@ from sklearn.svm import SVC
 
 import ostrakon
 import ostrakon.run.steps as steps
-from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.data.consent import Consent
 from ostrakon.data.datasets import glyphs
-from ostrakon.ledger.ledger import Ledger
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
-from ostrakon.report.recorded import find_recorded
 from ostrakon.report.table import _student
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.stages.intervals import Estimates
-from ostrakon.schemas import schema
 from ostrakon.students.sklearn_student import SklearnStudent
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
-
-
-def table(n, seed):
-    rng = np.random.default_rng(seed)
-    age, city = rng.integers(18, 90, n), rng.choice(["Ulm", "Bonn"], n)
-    ill = np.where(age + 15 * (city == "Ulm") + rng.normal(size=n) * 9 > 70, "yes", "no")
-    return pd.DataFrame({"age": age, "city": city, "ill": ill, "who": rng.integers(0, n // 2, n)})
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tables")
-    table(1500, 0).to_csv(folder / "private.csv", index=False)
-    table(200, 1)[["age", "city"]].to_csv(folder / "public.csv", index=False)
-    return folder
-
-
-def options(files, **more):
-    given = {name: files / f"{name}.csv" for name in ("private", "public")}
-    return {**given, "target": "ill", "classes": "from-private", "by": "who", "epsilon": 2.0, "delta": 1e-4, **more}
-
-
-@pytest.fixture(scope="module")
-def run(files, tmp_path_factory):
-    """(folder of a run, URL of its ledger)."""
-    folder = tmp_path_factory.mktemp("right")
-    url = f"sqlite:///{folder / 'ledger.db'}"
-    ostrakon.train(**options(files), ledger=url, budget=5, ledger_account="people", out=folder / "run")
-    return folder / "run", url
-
-
-def statement_of(folder):
-    return json.loads((folder / "statement.json").read_text())
-
-
-def test_price_estimates_and_schema(run):
-    content = statement_of(run[0] / "release")
-    jsonschema.validate(content, schema("statement"))
-    asked = content["rounds"][0]["parameters"]
-    assert asked["errors"] == 0.05
-    mechanism = ostrakon.MomentGNMax(**asked)
-    mu = (2 / mechanism.sigma2**2 + 2 / mechanism.moment_noise**2 + 2 / mechanism.error_noise**2) ** 0.5
-    assert content["guarantee"]["epsilon"] == pytest.approx(gaussian_dp_epsilon(mu, 1e-4), abs=2e-4)
-    assert 1.99 < content["guarantee"]["epsilon"] <= 2
-    student, majority, no, yes, both = content["estimates"]
-    assert (student["of"], majority["of"], no["label"], yes["label"], both["label"]) == (
-        "student", "majority", "no", "yes", None
-    )  # fmt: skip
-    assert student["counted"] == "rows of private users, where every user counts the same"
-    card = (run[0] / "release" / "model_card.md").read_text()
-    assert "by noisy counts of its errors" in card
-    assert "counts of its errors (its right and wrong predictions), which were released" in " ".join(card.split())
-
-
-def test_users_together_cast_one_vote_each(run):
-    stored = np.load(run[0] / "private" / "errors.npy")
-    assert stored.shape == (2, 2)
-    assert stored.sum() == table(1500, 0)["who"].nunique() * STEPS
-
-
-def test_the_ledger_knows_the_counts(run, tmp_path):
-    folder, url = run
-    recorded = find_recorded(folder / "release", Ledger(url))
-    assert "noisy_errors.csv" in recorded.compared
-    assert recorded.others == 0
-
-
-def test_a_resumed_run_draws_nothing_again_and_counts_nothing_again(files, run, monkeypatch):
-    folder, url = run
-    noise = {path.name: path.read_bytes() for path in (folder / "private" / "noise").iterdir()}
-    before = {path.name: path.read_bytes() for path in (folder / "release").iterdir()}
-    assert "errors-1.npy" in noise
-    shutil.rmtree(folder / "release")
-    monkeypatch.setattr(steps, "collect_errors", None)
-    ostrakon.train(**options(files), ledger=url, budget=5, ledger_account="people", out=folder)
-    assert {path.name: path.read_bytes() for path in (folder / "private" / "noise").iterdir()} == noise
-    assert {path.name: path.read_bytes() for path in (folder / "release").iterdir()} == before
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_a_run_that_was_stopped_at_the_draw_pays_once(files, tmp_path, monkeypatch, when):
-    given = options(files, ledger=f"sqlite:///{tmp_path / 'ledger.db'}", budget=5, ledger_account="people")
-    draw = steps.draw_errors
-
-    def stopped(*asked, **log):
-        if when == "after":
-            draw(*asked, **log)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(steps, "draw_errors", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        ostrakon.train(**given, out=tmp_path / "run")
-    monkeypatch.setattr(steps, "draw_errors", draw)
-    drawn = {path.name: path.read_bytes() for path in (tmp_path / "run" / "private" / "noise").iterdir()}
-    assert ("errors-1.npy" in drawn) == (when == "after")
-    ostrakon.train(**given, out=tmp_path / "run")
-    after = {path.name: path.read_bytes() for path in (tmp_path / "run" / "private" / "noise").iterdir()}
-    assert drawn.items() <= after.items()
-    assert len(Ledger(given["ledger"]).account("people").spends) == 1
-    assert find_recorded(tmp_path / "run" / "release", Ledger(given["ledger"])).others == 0
-
-
-def test_another_student_of_a_resumed_run_is_refused_before_records_are_counted(files, run, tmp_path, monkeypatch):
-    copy = shutil.copytree(run[0], tmp_path / "copy")
-    shutil.rmtree(copy / "release")
-    compared = steps.estimates_compared
-    monkeypatch.setattr(steps, "estimates_compared", lambda *asked: [1 - value for value in compared(*asked)])
-    monkeypatch.setattr(steps, "collect_errors", None)
-    with pytest.raises(InvalidInput, match="The student differs from the one that this run fitted before it stopped"):
-        ostrakon.train(**options(files), ledger=run[1], budget=5, ledger_account="people", out=copy)
-
-
-def test_a_lost_draw_is_never_repeated(files, run, tmp_path):
-    copy = shutil.copytree(run[0], tmp_path / "copy")
-    shutil.rmtree(copy / "release")
-    (copy / "private" / "noise" / "errors-1.npy").unlink()
-    with pytest.raises(InvalidInput, match=r"errors-1.npy is gone from the noise log"):
-        ostrakon.train(**options(files), ledger=run[1], budget=5, ledger_account="people", out=copy)
-
-
-def test_a_refit_keeps_estimates_of_the_same_student_alone(files, run, tmp_path):
-    release, public = run[0] / "release", files / "public.csv"
-    same = ostrakon.refit(release, public=public, out=tmp_path / "same").release
-    for file in ("student.json", "noisy_errors.csv", "refit.json"):
-        assert (same / file).read_bytes() == (release / file).read_bytes(), file
-    assert statement_of(same)["estimates"] == statement_of(release)["estimates"]
-    other = ostrakon.refit(same, public=public, student="naive-bayes", out=tmp_path / "other").release
-    assert statement_of(other)["estimates"] == []
-    assert "Not estimated: errors were counted for the student of the earlier release" in (
-        other / "model_card.md"
-    ).read_text()  # fmt: skip
-    first = ostrakon.refit(other, public=public, out=tmp_path / "first").release
-    assert statement_of(first)["estimates"] == statement_of(release)["estimates"]
-
-
-@pytest.mark.parametrize("objective", ["balanced", "ordered"])
-def test_a_refit_with_another_objective_has_no_estimates_of_the_first_student(objective, tmp_path):
-    """Its probabilities are the same, but not the classes that it predicts."""
-    people = table(1500, 2).drop(columns="who")
-    people["ill"] = np.where(people["age"] > 85, "yes", np.where(people["age"] > 60, "may", "no"))
-    people.to_csv(tmp_path / "private.csv", index=False)
-    columns = '[columns.age]\nlow = 18\nhigh = 90\n[columns.city]\ncategories = ["Ulm", "Bonn"]\n'
-    (tmp_path / "columns.toml").write_text(columns)
-    given = {"private": tmp_path / "private.csv", "columns": tmp_path / "columns.toml", "classes": "no, may, yes"}
-    first = ostrakon.train(**given, target="ill", epsilon=2.0, delta=1e-4, out=tmp_path / "run").release
-    same = ostrakon.refit(first, out=tmp_path / "same").release
-    assert statement_of(same)["estimates"] == statement_of(first)["estimates"] != []
-    other = ostrakon.refit(first, objective=objective, out=tmp_path / "other").release
-    assert statement_of(other)["estimates"] == []
 
 
 def rows(n, classes, seed=0):

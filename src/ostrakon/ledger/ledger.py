@@ -243,7 +243,7 @@ class Ledger:
         Refused
             If the run does not fit. The message names the epsilon that does.
         InvalidInput
-            If the account is missing or closed, is for another unit or relation, or the id has reserved something else.
+            If the account is missing or closed, is for another unit or relation, or the id has another reservation.
         """
         run = line("run", run)
         epsilon = None if epsilon is None else non_negative("epsilon", epsilon)
@@ -255,9 +255,14 @@ class Ledger:
             account = _find(turn.state.accounts, name)
             if turn.may_have(run):
                 mine = _find(turn.histories(), name).spend_of(run)
-                same = (unit, relation) == (account.unit, account.relation)
-                if mine is None or not same or not mine.cost.is_near(cost):
-                    raise InvalidInput(f"The run {run} has reserved something else in this ledger; start a new run.")
+                if mine is None:
+                    raise InvalidInput(f"The run {run} has its reservation in another account of this ledger.")
+                if (unit, relation) != (account.unit, account.relation) or not mine.cost.is_near(cost):
+                    raise InvalidInput(
+                        f"The run {run} has reserved another cost, or for other neighbours, in this ledger: its plan "
+                        "was changed, or another version of ostrakon prices it differently; restore the plan, finish "
+                        "the run with that version, or start a new run."
+                    )
                 return Receipt(ledger=self.url, account=name, run=run, sequence=mine.sequence, hash=mine.hash)
             require_fits(account, cost, unit=unit, relation=relation, epsilon=epsilon, delta=delta)
             content = {
