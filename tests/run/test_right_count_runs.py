@@ -1,6 +1,7 @@
 """Counts of right and wrong predictions: their share of the cost, one record's part, ranges that hold."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.dummy import DummyClassifier
