@@ -1,5 +1,7 @@
 """Counts of right and wrong predictions: their share of the cost, one record's part, ranges that hold."""
 
+import threading
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -98,12 +100,77 @@ class Remembers(DummyClassifier):
         return np.full(len(X), int(self.seen) % 2)
 
 
-def test_a_student_that_remembers_rows_says_the_same_of_all_others():
+class Gambles(DummyClassifier):
+    """Draws global random numbers, as many as rows are large."""
+
+    def predict(self, X):
+        return [np.random.random(1 + int(np.abs(row).sum()))[-1] > 0.5 for row in X]  # noqa: NPY002
+
+
+@pytest.mark.parametrize("student", [Remembers(), Gambles()])
+def test_a_student_that_remembers_rows_or_gambles_says_the_same_of_all_others(student):
     X, y = rows(60, 2)
-    estimates = Estimates.of(Remembers().fit(X, y), np.asarray, seen=X)
+    estimates = Estimates.of(student.fit(X, y), np.asarray, seen=X)
     said = estimates(X)
+    assert 0 < said.mean() < 1
     X[0] = 9.0
     np.testing.assert_array_equal(estimates(X)[1:], said[1:])
+
+
+STAYS = pytest.mark.filterwarnings("ignore:It can be used here")
+
+
+class Leaves(LogisticRegression):
+    """Leaves out rows at random, by global random numbers."""
+
+    def fit(self, X, y, sample_weight=None):
+        kept = np.random.random(len(X)) < 0.5  # noqa: NPY002
+        return super().fit(X[kept], y[kept], sample_weight[kept])
+
+
+@STAYS
+def test_a_student_of_global_random_numbers_is_repeated_and_leaves_them_as_they_were():
+    X, y = rows(600, 2)
+    before = np.random.get_state()[1].tolist()  # noqa: NPY002
+    one, other = (
+        ostrakon.PATEClassifier(
+            student=Leaves(), epsilon=4.0, classes=[0, 1], random_state=0, noise=np.random.default_rng(0)
+        ).fit(X, y, X_public=rows(100, 2, 1)[0])
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(one.released_.predict_proba(X), other.released_.predict_proba(X))
+    assert np.random.get_state()[1].tolist() == before  # noqa: NPY002
+
+
+class Locks(LogisticRegression):
+    """Cannot be copied: at once, or after a fit."""
+
+    def __init__(self, lock=None):
+        super().__init__()
+        self.lock = lock
+
+    def fit(self, X, y, sample_weight=None):
+        self.made = threading.Lock()
+        return super().fit(X, y, sample_weight)
+
+
+@STAYS
+@pytest.mark.parametrize(("lock", "errors"), [(threading.Lock(), 0), (None, 0.1)])
+def test_a_student_that_cannot_be_copied_is_refused_before_a_vote(lock, errors, monkeypatch):
+    X, y = rows(600, 2)
+    monkeypatch.setattr(steps, "collect_votes", None)
+    mechanism = f"bounded-gnmax(errors={errors})"
+    model = ostrakon.PATEClassifier(student=Locks(lock), epsilon=4.0, classes=[0, 1], mechanism=mechanism)
+    with pytest.raises(InvalidInput, match=r"student must be an estimator that copy\.deepcopy copies, .* got Locks"):
+        model.fit(X, y, X_public=rows(100, 2, 1)[0])
+
+
+@STAYS
+def test_a_student_that_cannot_be_copied_is_fitted_where_no_errors_are_counted():
+    X, y = rows(600, 2)
+    given = {"epsilon": 4.0, "classes": [0, 1], "mechanism": "bounded-gnmax(errors=0)"}
+    model = ostrakon.PATEClassifier(student=Locks(), **given).fit(X, y, X_public=rows(100, 2, 1)[0])
+    assert np.mean(model.predict(X) == y) > 0.7
 
 
 class Compares(LogisticRegression):

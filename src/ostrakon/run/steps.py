@@ -22,6 +22,7 @@ from ostrakon.features.representation import is_embedded, name_without_folder
 from ostrakon.mechanisms.base import StatefulMechanism
 from ostrakon.mechanisms.registry import find
 from ostrakon.noise import secure_rng
+from ostrakon.numerics.global_random import seeded
 from ostrakon.options.options import AUTO, ORDERED, Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import Plan
@@ -37,6 +38,7 @@ from ostrakon.run.stages.intervals import (
     draw_errors,
     estimates_compared,
     intervals_of,
+    require_copies,
     same_estimates,
 )
 from ostrakon.run.stages.learning import Learning
@@ -220,13 +222,15 @@ def run_steps(
             objective=options.objective,
         )
         learning.require_named(plan)
+        require_copies(learning, plan)
         queries = queries_of(view, plan.rows, strategy=options.query_strategy, seed=options.seed)
         votes = collect_votes(context, plan, view, queries)
         add_trusted_parties(context)
         answers = draw_answers(context, plan, votes, queries, learning)
         say("Training the student")
         totals = known_totals(task.private, view, queries) if answers.counts is not None else None
-        selection = fit_student(learning, plan, answers, queries, totals=totals)
+        with seeded(options.seed):
+            selection = fit_student(learning, plan, answers, queries, totals=totals)
         if plan.mechanism.error_noise is not None:
             answers = count_errors(context, plan, queries, answers, learning, selection)
         return finish(context, plan, queries, answers, learning, selection)

@@ -1,14 +1,16 @@
 """Errors of the fitted student, counted on private records: intervals of a quantity, and the accuracy on classes."""
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from joblib import parallel_config
+from sklearn.base import clone
 
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.quantity import Quantity
@@ -16,8 +18,9 @@ from ostrakon.export.student_files import require_exportable
 from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.features.rowwise import in_blocks, independent_rows, take_rows
 from ostrakon.mechanisms.base import FloatArray
+from ostrakon.numerics.global_random import seeded
 from ostrakon.numerics.threads import on_one_thread
-from ostrakon.options.options import Options
+from ostrakon.options.options import Options, is_auto
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.private_data import PrivateData
 from ostrakon.run.noise_log import Log
@@ -27,7 +30,7 @@ from ostrakon.run.stages.votes import rows_of, transform_of
 from ostrakon.statements.statement import Unit
 from ostrakon.students.calibration import CalibratedStudent
 from ostrakon.students.prediction_intervals import PredictionIntervals, edges_of, half_widths_of
-from ostrakon.students.selection import Selection
+from ostrakon.students.selection import Released, Selection, fit_candidate
 from ostrakon.teachers.errors import ErrorRule, ErrorSizes, RightAndWrong
 from ostrakon.teachers.gathering import sum_contributions
 from ostrakon.validation import InvalidInput
@@ -121,7 +124,34 @@ class Estimates:
         return np.concatenate(parts).astype(np.float64)[:, None] if parts else np.zeros((0, 1))
 
     def _predict(self, rows: Any) -> Any:
-        return (self.student if self.known else deepcopy(self.student)).predict(rows)
+        if self.known:
+            return self.student.predict(rows)
+        # A row's random numbers depend on that row alone, and differ from those of other rows.
+        with seeded(crc32(repr(np.asarray(rows).tolist()).encode())):
+            return deepcopy(self.student).predict(rows)
+
+
+def require_copies(learning: Learning, plan: Plan) -> None:
+    """Refuse an estimator that cannot be copied, as `Estimates` need it, before noise is spent.
+
+    It is fitted on made-up labels.
+    """
+    if is_auto(learning.student):
+        return
+    (candidate,) = learning.candidates(counts=True, classes=plan.classes, queries=plan.queries)
+    queries = np.arange(plan.rows)
+    made_up = Released(queries=queries, counts=np.eye(plan.classes)[queries % plan.classes], sigma2=1.0)
+    try:
+        student = clone(candidate.student)
+        if plan.mechanism.error_noise is not None and not _is_known(student):
+            with seeded(learning.seed), suppress(ValueError):
+                student = fit_candidate(candidate, student, take_rows(learning.rows(candidate), queries), made_up)
+            deepcopy(student)
+    except Exception as error:
+        raise InvalidInput(
+            f"student must be an estimator that copy.deepcopy copies, before and after a fit, got {candidate.name}: "
+            f"{error}."
+        ) from error
 
 
 def _is_known(student: Any) -> bool:
@@ -175,7 +205,8 @@ def estimates_compared(selection: Selection, learning: Learning, queries: IntArr
     rows = take_rows(learning.rows(selection.chosen), queries[:_COMPARED])
     seen, student = rows if selection.chosen.takes_rows else np.asarray(rows, np.float64), selection.student
     of_rows = getattr(student, "predict_proba", student.predict)
-    said = np.round(np.asarray(of_rows(seen), np.float64), 9).ravel()[: _COMPARED * 2].tolist()
+    with seeded(0):
+        said = np.round(np.asarray(of_rows(seen), np.float64), 9).ravel()[: _COMPARED * 2].tolist()
     if isinstance(student, CalibratedStudent):
         weights = [] if student.weights is None else np.round(student.weights, 9).tolist()
         said += [*weights, float(student.ordered)]
