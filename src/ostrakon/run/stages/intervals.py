@@ -134,18 +134,18 @@ class Estimates:
 def require_copies(learning: Learning, plan: Plan) -> None:
     """Refuse an estimator that cannot be copied, as `Estimates` need it, before noise is spent.
 
-    It is fitted on made-up labels.
+    It is fitted on invented labels.
     """
     if is_auto(learning.student):
         return
     (candidate,) = learning.candidates(counts=True, classes=plan.classes, queries=plan.queries)
     queries = np.arange(plan.rows)
-    made_up = Released(queries=queries, counts=np.eye(plan.classes)[queries % plan.classes], sigma2=1.0)
+    invented = Released(queries=queries, counts=np.eye(plan.classes)[queries % plan.classes], sigma2=1.0)
     try:
         student = clone(candidate.student)
         if plan.mechanism.error_noise is not None and not _is_known(student):
             with seeded(learning.seed), suppress(ValueError):
-                student = fit_candidate(candidate, student, take_rows(learning.rows(candidate), queries), made_up)
+                student = fit_candidate(candidate, student, take_rows(learning.rows(candidate), queries), invented)
             deepcopy(student)
     except Exception as error:
         raise InvalidInput(
