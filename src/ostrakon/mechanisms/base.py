@@ -213,6 +213,11 @@ class Mechanism(ABC):
         return None
 
     @property
+    def correction_noise(self) -> float | None:
+        """Standard deviation of the noise on released sums that correct a student, in votes; None without any."""
+        return None
+
+    @property
     def cost_shares(self) -> dict[str, float]:
         """Shares of the cost (of mu squared), summing to 1, of everything released with the answers, by its
         description.
@@ -270,6 +275,12 @@ class Mechanism(ABC):
     def noisy_moments(self, moments: Moments, rng: np.random.Generator) -> FloatArray:
         """Return the sums of features with noise, (directions, classes): publishable if there is `moment_noise`."""
         raise InvalidInput(f"{self.name} releases no sums of features.")
+
+    def noisy_corrections(self, corrections: Moments, rng: np.random.Generator) -> FloatArray:
+        """Return the sums that correct a student, with noise, (directions, classes): publishable if there is
+        `correction_noise`. Draw them once.
+        """
+        raise InvalidInput(f"{self.name} releases no corrections.")
 
     def noisy_errors(self, errors: Moments, rng: np.random.Generator) -> FloatArray:
         """Return the counts of a student's errors by size, with noise, (bins, 1): publishable if there is

@@ -151,14 +151,18 @@ class BoundedGNMax(StatefulMechanism):
         """The share of the cost that pays for the counts of votes."""
         return self._rest()
 
-    def _rest(self, moments: float = 0.0) -> float:
-        """Return the share of the cost that counts of errors, and sums with the share `moments`, leave."""
-        rest = 1 - moments - self.errors
+    def _rest(self, **sums: float) -> float:
+        """Return the share of the cost that counts of errors, and sums with the shares `sums`, leave."""
+        left = 1 - math.fsum(sums.values())
         # Of 0.7 and 0.3 rounding leaves 1e-16.
-        if not rest > 1e-9:
-            below = f"{1 - moments:.6g}{f' beside moments={moments:.6g}' if moments else ''}"
-            raise InvalidInput(f"errors must be below {below}, so that the votes get a share, got {self.errors!r}.")
-        return rest
+        if not left - self.errors > 1e-9:
+            given = [f"{name}={share:.6g}" for name, share in sums.items() if share]
+            last, below = ("errors", left) if left > 1e-9 else (list(sums)[-1], left + list(sums.values())[-1])
+            beside = f" beside {' and '.join(given)}" if last == "errors" and given else ""
+            raise InvalidInput(
+                f"{last} must be below {below:.6g}{beside}, so that the votes get a share, got {getattr(self, last)!r}."
+            )
+        return left - self.errors
 
     def noise_for(self, share: float) -> float:
         """Return the noise on sums to which every teacher adds once, at most a vote, if they have this share of the

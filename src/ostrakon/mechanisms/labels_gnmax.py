@@ -27,6 +27,8 @@ class LabelsGNMax(MomentGNMax):
         Share of the cost (of mu squared) that pays for the sums; strictly between 0 and 1.
     centred_classes : None
         Sums by class alone are centred.
+    corrections : float, default 0
+        The student is not corrected: 0.
     errors : float, default 0
         Errors are not counted: 0.
 
@@ -56,6 +58,7 @@ class LabelsGNMax(MomentGNMax):
 
     name: ClassVar[str] = "labels-gnmax"
     _removed_sums: ClassVar[float] = 0.5
+    _may_correct: ClassVar[bool] = False
     _may_count_errors: ClassVar[bool] = False
 
     moments: Share = 0.8

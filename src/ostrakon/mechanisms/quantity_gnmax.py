@@ -27,6 +27,8 @@ class QuantityGNMax(MomentGNMax):
         Share of the cost that pays for counts of errors; at least 0, and with `moments` below 1. 0: none are released.
     centred_classes : None
         Sums by class alone are centred.
+    corrections : float, default 0
+        The student is not corrected: 0.
 
     Raises
     ------
@@ -59,6 +61,7 @@ class QuantityGNMax(MomentGNMax):
 
     name: ClassVar[str] = "quantity-gnmax"
     _removed_sums: ClassVar[float] = 0.5
+    _may_correct: ClassVar[bool] = False
 
     moments: Share = 0.8
 

@@ -173,7 +173,7 @@ class _VoteRule:
         np.add.at(counts, where, np.stack([STEPS - high, high], axis=1))
         added = quantity_steps(sums.steps(features), quantity)
         if count < len(owner):
-            added = _means(owner, added, count)
+            added = group_means(owner, added, count)
         return Contributions(counts, sums.table(added.sum(axis=0)), count)
 
     def _label_contributions(
@@ -189,7 +189,7 @@ class _VoteRule:
         if count == len(owner):
             return Contributions(counts, sums.table(sums.contributions(steps, labels)), count)
         signs = sums.signs(labels).T
-        added = [_means(owner, rounded_product(steps, sign), count).sum(axis=0) for sign in signs]
+        added = [group_means(owner, rounded_product(steps, sign), count).sum(axis=0) for sign in signs]
         return Contributions(counts, sums.table(np.stack(added, axis=1)), count)
 
     def votes(self, total: Contributions, *, units: int) -> BoundedVotes:
@@ -277,7 +277,7 @@ def class_sums(owners: IntArray, steps: IntArray, labels: IntArray, *, classes: 
         rows, _ = _ordered(rows, repeats, by=(rows[:, 1], -repeats, rows[:, 0]))
         chosen = rows[_begins(rows[:, :1])][:, 1]
         selected = labels == chosen[owner]
-        added = _means(owner[selected], steps[selected], count)
+        added = group_means(owner[selected], steps[selected], count)
     sums = _summed(chosen, added, classes).T
     return sums - shared_steps(added, classes).sum(axis=0)[:, None] if centred else sums
 
@@ -322,7 +322,7 @@ def quantities(
     return groups[kept, 1], means[kept]
 
 
-def _means(groups: IntArray, steps: IntArray, count: int) -> IntArray:
+def group_means(groups: IntArray, steps: IntArray, count: int) -> IntArray:
     """Return the mean of the rows of every group, rounded towards 0, (count, directions)."""
     sums, rows = _summed(groups, steps, count), np.bincount(groups, minlength=count)[:, None]
     return np.sign(sums) * (np.abs(sums) // rows)

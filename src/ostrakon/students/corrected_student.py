@@ -1,0 +1,134 @@
+"""The correction of a student by noisy sums of features times its errors on the private records.
+
+A student is fitted on public rows, whose features are not distributed quite like the private ones, and with a penalty.
+Its errors on the private records show both: for the best linear correction of its log odds they are orthogonal to the
+features. With p the student's probabilities, h(x) = 1 / `largest_error`(p(x)) and x the directions of a row, the sums
+
+    R = sum over private rows of h x (one-hot label - p)
+
+are released with noise. The correction W maximizes <W, R> + sum over public rows of w h (<W, x p> - log sum_k p_k
+exp(<W_k, x>)) minus a penalty, where w are the numbers of private records that the public rows represent. Without
+noise and penalty, and if public rows are like private ones, this is the maximum of the likelihood with weights h.
+
+Guarantee: a function of public rows and of released numbers, so it costs no privacy beyond that of the sums.
+Source: one step of Newton's method from a private start (Wang, Lei and Fienberg 2016); weights: docs/mathematics.md H.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ostrakon.features.corrections import largest_error
+from ostrakon.features.moments import MomentMap
+from ostrakon.students.calibration import CalibratedStudent
+from ostrakon.students.moment_students import records_by_row
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import FloatArray
+
+LEAST = 1e-3
+"""Smaller probabilities are replaced by this one, before they are corrected."""
+_PENALTY = 2.0
+"""Of squared weights, in standard deviations of the noise. Chosen on tables that are not in the arena."""
+
+
+def bounded(proba: FloatArray) -> FloatArray:
+    """Return probabilities (rows, classes) without those below `LEAST`, in the form in which they are corrected."""
+    probabilities: FloatArray = softmax(np.log(np.maximum(proba, LEAST)), axis=1)
+    return probabilities
+
+
+class CorrectedStudent(ClassifierMixin, BaseEstimator):
+    """A fitted student whose log odds get a linear correction.
+
+    Parameters
+    ----------
+    student : fitted classifier
+        With probabilities of all classes.
+    directions : MomentMap
+        Of the sums of features.
+
+    Attributes
+    ----------
+    classes_ : array of int, shape (classes,)
+    coef_ : array of float, shape (directions, classes)
+
+    Notes
+    -----
+    Guarantee: a function of public rows and of what was released; it costs nothing more.
+    """
+
+    def __init__(self, student: Any, directions: MomentMap) -> None:
+        self.student = student
+        self.directions = directions
+
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Refuse: it learns from sums, not from labels of rows."""
+        raise InvalidInput("A correction learns from noisy sums of a student's errors, not from labels of rows.")
+
+    def fit_corrections(self, X: Any, released: Any, sums: FloatArray, *, sigma: float) -> Self:
+        """Learn from noisy sums of the student's errors.
+
+        Parameters
+        ----------
+        X : array of float, shape (rows, features)
+            Features of the public rows.
+        released : ostrakon.students.selection.Released
+            What the student was fitted on.
+        sums : array of float, shape (directions, classes)
+            In votes.
+        sigma : float
+            Standard deviation of the noise on each.
+        """
+        if not np.isfinite(sums).all():
+            raise InvalidInput("The released corrections must be finite.")
+        proba, rows = bounded(self.student.predict_proba(X)), self.directions.unrounded(X)
+        weight, logs, penalty = records_by_row(X, released) / largest_error(proba), np.log(proba), _PENALTY * sigma
+        # Errors sum to 0 over the classes, so what is left of it is noise.
+        target = (rows * weight[:, None]).T @ proba + sums - sums.mean(axis=1, keepdims=True)
+
+        def loss(flat: FloatArray) -> tuple[float, FloatArray]:
+            weights = flat.reshape(sums.shape)
+            scores = logs + rows @ weights
+            highest = scores.max(axis=1, keepdims=True)
+            corrected = np.exp(scores - highest)
+            total = corrected.sum(axis=1, keepdims=True)
+            value = float(weight @ (highest + np.log(total))[:, 0]) - (weights * target).sum()
+            gradient = (rows * weight[:, None]).T @ (corrected / total) - target + penalty * weights
+            return float(value + penalty / 2 * np.square(weights).sum()), gradient.ravel()
+
+        solution = minimize(loss, np.zeros(sums.size), jac=True, method="L-BFGS-B", options={"maxiter": 300})
+        self.coef_ = solution.x.reshape(sums.shape)
+        self.classes_ = np.arange(sums.shape[1])
+        return self
+
+    def corrected(self, proba: FloatArray, X: Any) -> FloatArray:
+        """Return the student's probabilities of rows with these features, corrected, (rows, classes)."""
+        check_is_fitted(self, "coef_")
+        scores = np.log(np.maximum(proba, LEAST)) + self.directions.unrounded(X) @ self.coef_
+        probabilities: FloatArray = softmax(scores, axis=1)
+        return probabilities
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return probabilities of all classes, (rows, classes)."""
+        return self.corrected(self.student.predict_proba(X), X)
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Return the likeliest class of every row, (rows,)."""
+        return self.predict_proba(X).argmax(axis=1)
+
+
+def may_be_corrected(student: Any, classes: int) -> bool:
+    """Return whether a fitted student gives probabilities of all classes."""
+    return hasattr(student, "predict_proba") and len(student.classes_) == classes
+
+
+def split_rule(student: Any) -> tuple[Any, CalibratedStudent | None]:
+    """Return (a student without its rule for labels, the student with the rule; None if labels are the likeliest)."""
+    if not isinstance(student, CalibratedStudent) or (student.weights is None and not student.ordered):
+        return student, None
+    return CalibratedStudent(student.student, student.temperature, student.offsets), student
