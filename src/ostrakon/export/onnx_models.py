@@ -34,6 +34,7 @@ from ostrakon.export.onnx_graph import AXIS, OPSET, Answer, Graph, as_doubles, b
 from ostrakon.export.onnx_trees import forest, gradient_boosting, histogram_boosting
 from ostrakon.students import process_student
 from ostrakon.students.calibration import HALF, LEAST
+from ostrakon.students.corrected_student import LEAST as LEAST_CORRECTED
 from ostrakon.students.share_student import is_high
 from ostrakon.validation import InvalidInput
 
@@ -161,6 +162,19 @@ def _calibrated(graph: Graph, model: Any, rows: Any) -> Answer:
     return best(graph, graph.add("Add", scores, np.log(as_doubles(model.weights))[None])), likely
 
 
+def _corrected(graph: Graph, model: Any, rows: Any) -> Answer:
+    likely = classified(graph, model.student, rows)[1]
+    known = np.asarray(model.student.classes_, np.int64)
+    selector, unknown = np.zeros((len(known), len(model.classes_))), np.full(len(model.classes_), LEAST_CORRECTED)
+    selector[np.arange(len(known)), known] = 1
+    unknown[known] = 0
+    likely = graph.add("Add", graph.add("MatMul", likely, selector), unknown[None])
+    scores = graph.add("Log", graph.add("Max", likely, LEAST_CORRECTED))
+    scores = graph.add("Add", scores, of_directions(graph, model.directions, model.coef_, rows))
+    likely = softmax(graph, scores)
+    return best(graph, likely), likely
+
+
 def _only(graph: Graph, rows: Any) -> Answer:
     value: Any = rows
     if isinstance(rows, ImageRows):
@@ -268,6 +282,7 @@ _WRITERS: dict[str, Callable[[Graph, Any, Any], Answer]] = {
     "AdditiveLogistic": linear,
     "MomentVote": _moment_vote,
     "CalibratedStudent": _calibrated,
+    "CorrectedStudent": _corrected,
     "NoisyCountStudent": _counts,
     "LabelSpreadingStudent": _spreading,
     "GaussianProcessStudent": _process,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ostrakon.features.corrections import correction_steps
 from ostrakon.features.representation import Representation, learn_representation
 from ostrakon.features.rowwise import take_rows
 from ostrakon.forecast.public_rows import PublicRows
@@ -16,6 +17,7 @@ from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.noise_log import Log
+from ostrakon.run.stages.corrections import ErrorInputs, corrected, correction_rule, draw_corrections
 from ostrakon.run.stages.features import View
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.selected import released_counts
@@ -23,6 +25,9 @@ from ostrakon.run.stages.student import answer_queries, fit_student
 from ostrakon.run.stages.votes import collect, queries_of
 from ostrakon.students.selection import FIRST_PARTS, Candidate, Selection, fit_candidate, select
 from ostrakon.votes import BoundedVotes, IntArray, Moments, Votes
+
+_BLOCK = 1000
+"""Rows whose corrections are in memory at a time."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -88,12 +93,28 @@ class Scene:
         candidates = [candidate for candidate in candidates if candidate.name == student] or candidates
         if len(candidates) == 1:
             fitted = fit_candidate(candidates[0], candidates[0].student, self.learning.rows(candidates[0]), released)
-            return Selection(chosen=candidates[0], student=fitted, agreement={})
-        # A few parts choose nearly as well as all of them.
-        tried = 1 if any(candidate.takes_rows for candidate in candidates) else FIRST_PARTS
-        return select(
-            candidates, self.learning.X_public, self.learning.view.public, released, tried=tried, seed=self.options.seed
-        )
+            selection = Selection(chosen=candidates[0], student=fitted, agreement={})
+        else:
+            # A few parts choose nearly as well as all of them.
+            tried = 1 if any(candidate.takes_rows for candidate in candidates) else FIRST_PARTS
+            pool: tuple[Any, Any] = self.learning.X_public, self.learning.view.public
+            selection = select(candidates, *pool, released, tried=tried, seed=self.options.seed)
+        if plan.mechanism.correction_noise is None:
+            return selection
+        sums = Moments(self._corrections(plan, queries, selection.student), teachers=plan.teachers)
+        answers = draw_corrections(plan, answers, sums, log=Log(), rng=rng)
+        return corrected(selection, self.learning, plan, answers, queries)
+
+    def _corrections(self, plan: Plan, queries: IntArray, student: Any) -> IntArray:
+        """Return the sums that correct a student."""
+        rule = correction_rule(plan, self.learning, queries)
+        inputs = ErrorInputs(directions=rule.directions, classes=rule.classes)(student, self.rows)
+        multiplicity, total = np.bincount(self.row_of_record), rule.empty().counts
+        for rows in np.split(np.arange(len(inputs)), range(_BLOCK, len(inputs), _BLOCK)):
+            proba, directions = inputs[rows, : rule.classes], inputs[rows, rule.classes :]
+            steps = correction_steps(proba, directions, self.labels[rows])
+            total = total + np.tensordot(multiplicity[rows], steps, 1)
+        return total
 
     def _votes(self, plan: Plan, queries: IntArray) -> Votes:
         """Return the votes of the records; per-record votes of repeated rows are computed once and multiplied."""

@@ -21,13 +21,19 @@ OF_QUANTITIES = "quantity-gnmax"
 """The mechanism of a target that is a number."""
 OF_LABELS = "labels-gnmax"
 """The mechanism of rows that have several labels."""
-SUMS_OF_EMBEDDINGS = 0.8
-"""Share of the cost for the sums of embeddings, which counts only correct; 0.5 for tables."""
+SUMS_OF_TABLES, SUMS_OF_EMBEDDINGS = 0.5, 0.8
+"""Share of the cost for the sums of features of tables, and of embeddings, which counts only correct."""
 SUMS_BESIDE_COUNTS = 0.2
 """The same if a named student of a quantity, or of several labels, learns from counts."""
 OF_ERRORS, OF_ERRORS_OF_FEW, FEW_RECORDS = 0.05, 0.1, 2000
 """Share of the cost for counts of a student's errors (at most, for classes); of a quantity with few records, and their
 number."""
+OF_CORRECTIONS = 0.5
+"""Share of the cost for the correction of the default student of classes."""
+_LEAST_FOR_CORRECTIONS, _LEAST_OF_EMBEDDINGS = 100, 400
+"""With fewer records for each standard deviation of the noise on corrections, these do more harm than good. Chosen on
+tables that are not in the arena, and on SST-2: see benchmarks/README.md.
+"""
 _OF_ERRORS_OF_MANY = 0.01
 """Smallest share for classes, so that the recall of a rare class is known, too."""
 _LEAST_FOR_ERRORS = 25
@@ -130,6 +136,18 @@ def default_per_record_queries(mechanism: Mechanism, *, units: int, pool: int, c
     largest = max(MOST_PER_RECORD, MOST_FOR_A_CLASS * classes)
     ratio = SIGNAL_TO_NOISE if classes <= FEW_CLASSES else OF_MANY_CLASSES
     return min(pool, largest, max(int(votes_by_noise / ratio), least))
+
+
+def corrections_pay(noise: float, *, units: int, embedded: bool) -> bool:
+    """Return whether the correction of a student exceeds its noise.
+
+    noise: standard deviation of the noise on the corrections, in votes. units: records or users. embedded: whether
+    features are embeddings, of which more directions are summed.
+
+    >>> corrections_pay(5.0, units=600, embedded=False), corrections_pay(5.0, units=600, embedded=True)
+    (True, False)
+    """
+    return units >= (_LEAST_OF_EMBEDDINGS if embedded else _LEAST_FOR_CORRECTIONS) * noise
 
 
 def share_of_errors(noise: float, *, units: int, classes: int | None) -> float:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from ostrakon.data.consent import Consent
 from ostrakon.data.domain import Domain
 from ostrakon.data.target import Target
 from ostrakon.estimators.choices import learns_sums
+from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.mechanisms import BoundedGNMax, Mechanism
 from ostrakon.mechanisms.registry import find
-from ostrakon.options.options import AUTO, Options
+from ostrakon.options.options import AUTO, Options, is_auto
 from ostrakon.planning.choices import BY_THE_OPERATOR, Choices, per_record_choices, trained_choices
 from ostrakon.planning.choose_mechanism import (
     choose_mechanism,
@@ -31,10 +33,13 @@ from ostrakon.planning.choose_mechanism import (
 from ostrakon.planning.defaults import (
     DEFAULT_MECHANISM,
     DEFAULT_OF_COUNTS,
+    OF_CORRECTIONS,
     OF_LABELS,
     OF_QUANTITIES,
     SUMS_BESIDE_COUNTS,
     SUMS_OF_EMBEDDINGS,
+    SUMS_OF_TABLES,
+    corrections_pay,
     share_of_errors,
 )
 from ostrakon.planning.per_record_plan import per_record_plan
@@ -106,7 +111,10 @@ def make_plan(
         raise InvalidInput(f"{_CONSENT_NEEDS}, got {name}{' for images' if images else ''}.")
     if find(name).per_record:
         shares = {"moments": SUMS_OF_EMBEDDINGS} if embedded and name == DEFAULT_MECHANISM else {}
-        return _plan_of_classes(options, name, sizes, shares=shares, consent=consent)
+        plan_with: Any = partial(_plan_of_classes, options, name, sizes, consent=consent)
+        if name != DEFAULT_MECHANISM:
+            return plan_with(shares=shares)
+        return with_corrections(options, plan_with, shares, classes=classes, embedded=embedded, consent=consent)
     choices = trained_choices(options, name, **sizes)
     try:
         return trained_plan(choices)
@@ -135,6 +143,42 @@ def with_errors(options: Options, plan_with: Callable[[float], Plan], *, classes
         return plan_with(share) if share else without
     except InvalidInput:
         return without  # the given number of queries leaves nothing for them
+
+
+def with_corrections(
+    options: Options,
+    plan_with: Callable[..., Plan],
+    shares: dict[str, Any],
+    *,
+    classes: int,
+    embedded: bool,
+    consent: Consent | None,
+) -> Plan:
+    """Return the plan with a correction of the student if a share is given or it pays; else without.
+
+    plan_with: from shares of the cost to the plan. Errors: as of `make_plan`.
+    """
+    given = options.parameters
+    possible = is_auto(options.student) and classes <= FEW_CLASSES and consent is None
+    if given.get("corrections"):
+        if not possible:
+            raise InvalidInput(
+                f"corrections must be 0 for a named student, more than {FEW_CLASSES} classes and levels of consent, got "
+                f"{quote(given['corrections'])}."
+            )
+        share = fraction("corrections", given["corrections"])
+    elif given.get("corrections") is not None or given.get("moments") is not None or not possible:
+        return plan_with(shares=shares)
+    elif options.epsilon is None and given.get("sigma2") is not None:
+        return plan_with(shares=shares)  # beside noise that is given, more would be spent than asked for
+    else:
+        share = OF_CORRECTIONS
+    moments = shares.get("moments", SUMS_OF_TABLES) * (1 - share)
+    plan = plan_with(shares={"moments": moments, "corrections": share})
+    noise = plan.mechanism.correction_noise
+    assert noise is not None
+    pays = given.get("corrections") or corrections_pay(noise, units=plan.teachers, embedded=embedded)
+    return plan if pays else plan_with(shares=shares)
 
 
 def _plan_of_classes(
@@ -306,6 +350,9 @@ def _refuse_other_options(options: Options, columns: int, unit: str) -> None:
                 f"{name} cannot be chosen if the columns are described instead of public rows, got {quote(given)}: "
                 f"every {unit} votes on cells of the columns, and an additive model learns from the counts."
             )
+    corrections = options.parameters.get("corrections")
+    if corrections:
+        raise InvalidInput(f"corrections must be 0 if the columns are described, got {quote(corrections)}.")
     bound = options.parameters.get("max_contributions")
     if bound not in (None, columns):
         raise InvalidInput(f"max_contributions must be {columns}, one for each column, got {quote(bound)}.")

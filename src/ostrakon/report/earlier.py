@@ -16,7 +16,7 @@ from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.manifest import MANIFEST, is_finished
-from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_ERRORS, NOISY_MOMENTS, REFIT
+from ostrakon.report.model_card import LABELS, NOISY_TABLES, REFIT
 from ostrakon.report.statement_file import read_statement
 from ostrakon.run.refit import EarlierRelease
 from ostrakon.run.steps import FinishedRun
@@ -63,9 +63,9 @@ def read_release(folder: Path) -> EarlierRelease:
         if recipe["schema"] != _SCHEMA:
             raise InvalidInput(f"{folder / REFIT} must have the schema {_SCHEMA!r}, got {recipe['schema']!r}.")
         _require_recipe(recipe)
-        tables = {name: folder / name for name in (NOISY_COUNTS, NOISY_MOMENTS, NOISY_ERRORS)}
+        tables = {name: folder / name for name in NOISY_TABLES}
         noisy = {name: table_of_file(path) if path.is_file() else None for name, path in tables.items()}
-        counts, moments, errors = noisy.values()
+        counts, moments, errors, corrections = noisy.values()
         if (folder / LABELS).is_file():
             queries, labels, taught = answers_of_file(folder / LABELS, content)
         else:
@@ -83,6 +83,7 @@ def read_release(folder: Path) -> EarlierRelease:
             counts=None if counts is None else counts[1],
             moments=None if moments is None else moments[1],
             errors=None if errors is None else errors[1],
+            corrections=None if corrections is None else corrections[1],
             checksum=sha256((folder / MANIFEST).read_bytes()),
         )
     except (OSError, ValueError, KeyError, TypeError, IndexError, AssertionError) as error:

@@ -15,7 +15,9 @@ from ostrakon.statements.sentences import DROPPED_OUT, claim, questions
 
 NOISY_COUNTS = "noisy_counts.csv"
 NOISY_MOMENTS = "noisy_moments.csv"
+NOISY_CORRECTIONS = "noisy_corrections.csv"
 NOISY_ERRORS = "noisy_errors.csv"
+NOISY_TABLES = (NOISY_COUNTS, NOISY_MOMENTS, NOISY_ERRORS, NOISY_CORRECTIONS)
 REFIT = "refit.json"
 LABELS, VALUES = "labels.csv", "values.csv"
 """What was released of each public row: its label, or of a quantity its mean."""
@@ -152,6 +154,7 @@ def _files(
         LABELS: f"the {rows} that were queried, and their labels (empty if there are none)",
         NOISY_COUNTS: "for each of these rows, the noisy number of votes for each label",
         NOISY_MOMENTS: sums,
+        NOISY_CORRECTIONS: "noisy sums of features times the errors of a first student, which correct it",
         NOISY_ERRORS: "noisy counts of the student's errors: its right and wrong predictions on private records",
     }
     if "quantity" in content:

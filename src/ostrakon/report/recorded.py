@@ -12,7 +12,7 @@ from ostrakon.ledger.state import History, Spend
 from ostrakon.mechanisms.registry import build
 from ostrakon.report.earlier import answers_of_file, bins_of_errors, table_of_file
 from ostrakon.report.manifest import MANIFEST, is_finished
-from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_ERRORS, NOISY_MOMENTS
+from ostrakon.report.model_card import LABELS, NOISY_ERRORS, NOISY_TABLES
 from ostrakon.report.statement_file import FILE, read_statement
 from ostrakon.run.stages.queries import Answers
 from ostrakon.statements.adjacency import sentences_of
@@ -100,11 +100,8 @@ def _level_of(account: History, highest: History) -> str | None:
 def _read_numbers(folder: Path, content: dict[str, Any]) -> tuple[Answers, str]:
     """Read the numbers of a release, and name them."""
     try:
-        tables = {
-            name: table_of_file(folder / name) if (folder / name).is_file() else None
-            for name in (NOISY_COUNTS, NOISY_MOMENTS, NOISY_ERRORS)
-        }
-        counts, moments, errors = (None if table is None else table[1] for table in tables.values())
+        tables = {name: table_of_file(folder / name) if (folder / name).is_file() else None for name in NOISY_TABLES}
+        counts, moments, errors, corrections = (None if table is None else table[1] for table in tables.values())
         labels = answers_of_file(folder / LABELS, content)[1] if counts is None else counts.argmax(axis=1)
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, csv.Error) as error:
         raise InvalidInput(f"The answers in {folder} cannot be read ({error!r}).") from None
@@ -113,7 +110,7 @@ def _read_numbers(folder: Path, content: dict[str, Any]) -> tuple[Answers, str]:
         raise InvalidInput(f"The bins of {NOISY_ERRORS} are not those of the statement in {folder}.")
     names = [name for name, table in tables.items() if table is not None]
     compared = f"numbers of {' and '.join(names)}" if names else f"labels of {LABELS}"
-    released: Any = {"counts": counts, "moments": moments, "errors": errors}
+    released: Any = {"counts": counts, "moments": moments, "errors": errors, "corrections": corrections}
     return Answers(labels=labels, taught=labels, rounds=(), secure=True, **released), compared
 
 

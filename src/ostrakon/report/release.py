@@ -23,6 +23,7 @@ from ostrakon.report.hub_page import write_hub_page
 from ostrakon.report.manifest import is_finished, write_manifest
 from ostrakon.report.model_card import (
     LABELS,
+    NOISY_CORRECTIONS,
     NOISY_COUNTS,
     NOISY_ERRORS,
     NOISY_MOMENTS,
@@ -130,6 +131,7 @@ def _write_tables(aside: Path, run: FinishedRun) -> None:
     noisy = (
         (NOISY_COUNTS, counts_csv, answers.counts),
         (NOISY_MOMENTS, moments_csv, answers.moments),
+        (NOISY_CORRECTIONS, corrections_csv, answers.corrections),
         (NOISY_ERRORS, errors_csv, answers.errors),
     )
     for name, text_of, table in noisy:
@@ -282,6 +284,15 @@ def moments_csv(outcome: FinishedRun, moments: FloatArray) -> str:
     vote.
     """
     return _by_class("direction", range(len(moments)), outcome, moments)
+
+
+def corrections_csv(outcome: FinishedRun, corrections: FloatArray) -> str:
+    """Return the noisy corrections of the student: a line per direction of the sums of features, a column per class.
+
+    A record (or user) adds its directions times the error of a first student, at most a vote (Euclidean length), as
+    `ostrakon.features.corrections.correction_steps` says. Numbers are exact: steps of 1/1024 vote.
+    """
+    return _by_class("direction", range(len(corrections)), outcome, corrections)
 
 
 def errors_csv(outcome: FinishedRun, errors: FloatArray) -> str:

@@ -1,6 +1,6 @@
 """A student trained again from a finished release alone: no private data, no noise, no privacy cost."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from ostrakon.options.options import ACCURACY, OF_COUNTS, ORDERED, is_auto
 from ostrakon.planning.choose_mechanism import require_learnable
 from ostrakon.planning.plan import Plan, levels_from
 from ostrakon.run.inputs.again import EarlierPublic
+from ostrakon.run.stages.corrections import corrected
 from ostrakon.run.stages.estimates import STUDENT_WARNINGS, assess
 from ostrakon.run.stages.features import NO_ENCODER, View, view_of
 from ostrakon.run.stages.intervals import error_rule, estimates_compared, intervals_of, same_estimates
@@ -38,7 +39,7 @@ from ostrakon.students.selection import Selection
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray
 
-_RECIPE = ("public", "representation", "seed", "delta", "levels", "row", "estimates")
+_RECIPE = ("public", "representation", "seed", "delta", "levels", "row", "corrected", "estimates")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,6 +69,7 @@ class EarlierRelease:
     counts: NDArray[np.float64] | None
     moments: NDArray[np.float64] | None
     errors: NDArray[np.float64] | None
+    corrections: NDArray[np.float64] | None
     checksum: str
 
 
@@ -152,12 +154,14 @@ def _refit(release: EarlierRelease, statement: RestoredStatement, public: Any, r
     learning = Learning(X_public=X_public, view=view, student=student, seed=recipe["seed"], objective=objective)
     learning.require_named(plan)
     selection = fit_student(learning, plan, answers, queries)
+    if answers.corrections is not None and _is_same(selection, learning, queries, recipe.get("corrected", ())):
+        selection = corrected(selection, learning, plan, answers, queries)
     form = RowForm.of(X_public, kinds={**(recipe["row"]["kinds"] or {}), **view.texts})
     quantity = None if statement.quantity is None else Quantity.of(statement.quantity)
     classes = statement.classes if quantity is None else ENDS
     options: Any = {"quantity": quantity, "unit": statement.unit, "protects": statement.protects}
     # Errors of another student say nothing of this one.
-    same = same_estimates(estimates_compared(selection, learning, queries), recipe.get("estimates", ()))
+    same = _is_same(selection, learning, queries, recipe.get("estimates", ()))
     known = answers if same else replace(answers, errors=None)
     if quantity is not None:
         options["intervals"] = intervals_of(plan, known, quantity=quantity, unit=statement.unit)
@@ -184,6 +188,11 @@ def _refit(release: EarlierRelease, statement: RestoredStatement, public: Any, r
         recipe={name: recipe[name] for name in _RECIPE if name in recipe},
         sample=None if domain is not None else learning.sample(),
     )
+
+
+def _is_same(selection: Selection, learning: Learning, queries: IntArray, earlier: Sequence[float]) -> bool:
+    """Return whether the student says of public rows what a student of the release said."""
+    return same_estimates(estimates_compared(selection, learning, queries), earlier)
 
 
 def _representation(recipe: Mapping[str, Any], given: str | None) -> str:
@@ -306,6 +315,10 @@ def _answers(release: EarlierRelease, statement: Statement, plan: Plan) -> Answe
         raise InvalidInput(f"The noisy counts of errors of the release must be {bins} numbers, as its statement says.")
     if release.errors is not None and not np.isfinite(release.errors).all():
         raise InvalidInput("The noisy counts of errors of the release must be finite numbers.")
+    shape = (0 if release.moments is None else len(release.moments), plan.classes)
+    shape = None if plan.mechanism.correction_noise is None else shape
+    if shape != (None if release.corrections is None else release.corrections.shape):
+        raise InvalidInput(f"The noisy corrections of the release must be {shape} numbers, as its statement says.")
     if len(release.taught) != statement.queries:
         raise InvalidInput(
             f"The release must have {statement.queries} answers, as its statement says; got {len(release.taught)}."
@@ -318,4 +331,5 @@ def _answers(release: EarlierRelease, statement: Statement, plan: Plan) -> Answe
         counts=release.counts,
         moments=release.moments,
         errors=release.errors,
+        corrections=release.corrections,
     )

@@ -18,6 +18,7 @@ from ostrakon.statements.statement import Protects, Statement, round_up, weak_re
 from ostrakon.statements.versions import versions
 from ostrakon.students.by_label import StudentByLabel
 from ostrakon.students.calibration import CalibratedStudent
+from ostrakon.students.corrected_student import CorrectedStudent
 from ostrakon.students.selection import Selection
 from ostrakon.students.share_student import ShareStudent
 from ostrakon.votes import STEPS
@@ -65,20 +66,26 @@ def calibration_in_words(selection: Selection, *, labels: bool) -> dict[str, str
 
     labels: whether labels were released, not counts.
     """
-    student = selection.student
+    student, labelled = selection.student, selection.student
     if isinstance(student, ShareStudent | StudentByLabel):
         return _temperatures(student, source=_TEMPERATURE_SOURCES[labels])
-    if not isinstance(student, CalibratedStudent):
+    words = list[str]()
+    corrected = student.student if isinstance(student, CalibratedStudent) else student
+    if isinstance(corrected, CorrectedStudent):
+        words, student = ["corrected by noisy sums of its errors on private records"], corrected.student
+    elif not isinstance(student, CalibratedStudent):
         # A temperature of 1 may have been chosen; without held-out counts none was tried.
         untried = not selection.how and selection.proba is None and hasattr(student, "predict_proba")
         return {"probabilities": "the student's own, not calibrated"} if untried else {}
-    words = [f"temperature {student.temperature:.2f}, from {_TEMPERATURE_SOURCES[labels]}"]
-    if np.any(student.offsets):
-        words.append("mean probabilities agree with the released shares of the classes")
-    if student.weights is not None:
-        words.append("labels are chosen so that every class counts the same")
-    if student.ordered:
-        words.append("labels are the medians of the ordered classes")
+    if isinstance(student, CalibratedStudent):
+        words.append(f"temperature {student.temperature:.2f}, from {_TEMPERATURE_SOURCES[labels]}")
+        if np.any(student.offsets):
+            words.append("mean probabilities agree with the released shares of the classes")
+    if isinstance(labelled, CalibratedStudent):
+        if labelled.weights is not None:
+            words.append("labels are chosen so that every class counts the same")
+        if labelled.ordered:
+            words.append("labels are the medians of the ordered classes")
     return {"probabilities": "; ".join(words)}
 
 
@@ -217,14 +224,15 @@ def _cell_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
 
 
 def _moment_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
-    errors = _error_remark(plan, task.private.unit).strip()
+    unit = task.private.unit
+    errors = f"{_correction_remark(plan, unit)}{_error_remark(plan, unit)}".strip()
     if answers.moments is None or task.domain is not None:
         return (errors,) if errors else ()
     centred = ""
     if not plan.levels and is_centred(plan.classes, len(answers.moments)):
         centred = f" and subtracted 1/{plan.classes} of them from the sums of every class"
     return (
-        f"Besides its vote, every {task.private.unit} added its features, scaled to a length of at most one vote, to "
+        f"Besides its vote, every {unit} added its features, scaled to a length of at most one vote, to "
         f"the {len(answers.moments)} sums of its class{centred}. The sums were released with Gaussian noise of "
         f"standard deviation {rounded(plan.mechanism.moment_noise)} votes. The guarantee covers votes and sums "
         "together.",
@@ -284,6 +292,18 @@ def _quantity_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ..
         "0.71 votes (Euclidean length). Votes were released with Gaussian noise of standard deviation "
         f"{rounded(noise)} votes, and sums with {rounded(plan.mechanism.moment_noise)}. {_error_remark(plan, unit)}The "
         "guarantee covers all of them together.",
+    )
+
+
+def _correction_remark(plan: Plan, unit: str) -> str:
+    """Return sentences on the sums that correct the student, with a space; empty without them."""
+    noise = plan.mechanism.correction_noise
+    if noise is None:
+        return ""
+    return (
+        f"After a first student was fitted from these, every {unit} added its features times the error of this "
+        "student, at most one vote (Euclidean length), to sums that correct the student. They were released with "
+        f"noise of standard deviation {rounded(noise)} votes. The guarantee covers them, too. "
     )
 
 

@@ -31,6 +31,13 @@ from ostrakon.run.budget import Budget, budget_of
 from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log
+from ostrakon.run.stages.corrections import (
+    ErrorInputs,
+    collect_corrections,
+    corrected,
+    correction_rule,
+    draw_corrections,
+)
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.intervals import (
     Estimates,
@@ -47,7 +54,7 @@ from ostrakon.run.stages.released import released_student
 from ostrakon.run.stages.student import answer_queries, fit_student
 from ostrakon.run.stages.votes import collect, known_totals, queries_of, require_engine_fits, sees_rows
 from ostrakon.run.statement import make_statement
-from ostrakon.run.storage import Storage
+from ostrakon.run.storage import CORRECTIONS, ERRORS, Storage
 from ostrakon.statements.adjacency import with_trusted
 from ostrakon.statements.statement import Statement
 from ostrakon.students.measures import (
@@ -151,7 +158,8 @@ class RunContext:
     say: Say
     engine: str
     budget: Budget | None = None
-    compared: list[float] = dataclasses.field(default_factory=list[float])
+    compared: dict[str, list[float]] = dataclasses.field(default_factory=dict[str, list[float]])
+    """What students whose errors were summed say of public rows: the "corrected" one, and that of the "estimates"."""
     features: dict[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     """Private features of a frozen encoder in a run without a folder, which two steps use."""
 
@@ -231,6 +239,9 @@ def run_steps(
         totals = known_totals(task.private, view, queries) if answers.counts is not None else None
         with seeded(options.seed):
             selection = fit_student(learning, plan, answers, queries, totals=totals)
+        if plan.mechanism.correction_noise is not None:
+            answers = sum_corrections(context, plan, queries, answers, learning, selection)
+            selection = corrected(selection, learning, plan, answers, queries, totals=totals)
         if plan.mechanism.error_noise is not None:
             answers = count_errors(context, plan, queries, answers, learning, selection)
         return finish(context, plan, queries, answers, learning, selection)
@@ -295,9 +306,31 @@ def draw_answers(context: RunContext, plan: Plan, votes: Votes, queries: IntArra
     answers = answer_queries(plan, votes, queries=queries, learning=learning, log=context.log, rng=context.rng)
     if context.budget is not None:
         # A later draw depends on a student that learns from these answers.
-        more = plan.mechanism.error_noise is not None
+        more = plan.mechanism.error_noise is not None or plan.mechanism.correction_noise is not None
         context.budget.settle(answers, part="answers" if more else None)
     context.storage.note("data_dependent_cost", lambda: _data_dependent_cost(plan, answers, votes))
+    return answers
+
+
+def sum_corrections(
+    context: RunContext, plan: Plan, queries: IntArray, answers: Answers, learning: Learning, selection: Selection
+) -> Answers:
+    """Return the answers with noisy corrections of the student, drawn once and settled."""
+    context.say("Summing the student's errors")
+    rule = correction_rule(plan, learning, queries)
+    says = ErrorInputs(directions=rule.directions, classes=rule.classes)
+
+    def collected(folder: Any) -> Moments:
+        options: Any = {"folder": folder, "seed": context.options.seed, "progress": context.progress}
+        with on_engine(context.engine), in_phase("private rows"):
+            inputs = Estimates.chosen(selection, learning, folder, context.features, says=says)
+            return collect_corrections(plan, context.task.private, rule, inputs, **options)
+
+    sums = _of_student(context, CORRECTIONS, plan, estimates_compared(selection, learning, queries), collected)
+    answers = draw_corrections(plan, answers, sums, log=context.log, rng=context.rng)
+    if context.budget is not None:
+        more = plan.mechanism.error_noise is not None
+        context.budget.settle(answers, part="corrections" if more else None)
     return answers
 
 
@@ -313,19 +346,27 @@ def count_errors(
             estimates = Estimates.chosen(selection, learning, folder, context.features)
             return collect_errors(plan, context.task.private, estimates, context.options, **options)
 
-    now = estimates_compared(selection, learning, queries)
-    # Stored before any record is counted: whether a resumed run may go on must not depend on the counts.
-    context.compared = context.log.keep("student-1", lambda: np.asarray(now)).tolist()
-    if not same_estimates(now, context.compared):
-        raise InvalidInput(
-            "The student differs from the one that this run fitted before it stopped, so its errors would be others; "
-            "resume on the machine and with the versions that began the run, or start a new run."
-        )
-    errors = context.storage.errors(plan, context.compared, collected)
+    errors = _of_student(context, ERRORS, plan, estimates_compared(selection, learning, queries), collected)
     answers = draw_errors(plan, answers, errors, log=context.log, rng=context.rng)
     if context.budget is not None:
         context.budget.settle(answers)
     return answers
+
+
+def _of_student(
+    context: RunContext, name: str, plan: Plan, now: list[float], collect: Callable[[Any], Moments]
+) -> Moments:
+    """Return errors of the student with the estimates `now`, from storage or summed now; refuse another student."""
+    number = 2 if name == ERRORS and plan.mechanism.correction_noise is not None else 1
+    # Stored before any record is counted: whether a resumed run may go on must not depend on the counts.
+    compared = context.log.keep(f"student-{number}", lambda: np.asarray(now)).tolist()
+    if not same_estimates(now, compared):
+        raise InvalidInput(
+            "The student differs from the one that this run fitted before it stopped, so its errors would be others; "
+            "resume on the machine and with the versions that began the run, or start a new run."
+        )
+    context.compared["estimates" if name == ERRORS else "corrected"] = compared
+    return context.storage.errors(name, plan, compared, collect)
 
 
 def finish(
@@ -335,8 +376,8 @@ def finish(
     task, view = context.task, learning.view
     form = RowForm.of(task.X_public, kinds={**(task.kinds or {}), **view.texts}, names=task.names)
     recipe = recipe_of(plan, task, context.options, view)
-    if recipe is not None and answers.errors is not None:
-        recipe["estimates"] = context.compared
+    if recipe is not None:
+        recipe |= context.compared
     released = released_student(
         plan,
         selection,

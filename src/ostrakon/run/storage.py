@@ -29,12 +29,12 @@ from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Moments, Votes
 
-VOTES, ERRORS = "votes.npy", "errors.npy"
+VOTES, CORRECTIONS, ERRORS = "votes.npy", "corrections.npy", "errors.npy"
 
 Collect = Callable[[TeacherStore | None, Path | StoredFolder | None], tuple[Votes, Any]]
 """From the stores of teachers and of shards (None: in memory) to (votes, teachers)."""
 CollectErrors = Callable[[Path | StoredFolder | None], Moments]
-"""From the store of pieces of the private table (None: in memory) to counts of errors."""
+"""From the store of pieces of the private table (None: in memory) to sums or counts of errors."""
 
 
 class Storage:
@@ -68,8 +68,10 @@ class Storage:
         self.cast, self.teachers = collect(None, None)
         return self.cast
 
-    def errors(self, plan: Plan, student: list[float], collect: CollectErrors) -> Moments:
-        """Return counts of the errors of the student with the estimates `student` for some public rows. Private."""
+    def errors(self, name: str, plan: Plan, student: list[float], collect: CollectErrors) -> Moments:
+        """Return `CORRECTIONS` or `ERRORS` of the student with the estimates `student` for some public rows.
+        Private.
+        """
         return collect(None)
 
     def keep_engine(self, name: str) -> None:
@@ -196,11 +198,9 @@ class InFolder(Storage):
 
         return votes_from(plan, self._stored_or_collected(VOTES, table, what="votes", identity=identity))
 
-    def errors(self, plan: Plan, student: list[float], collect: CollectErrors) -> Moments:
-        identity = {"student": fingerprint_of(np.asarray(student))}
-        table = self._stored_or_collected(
-            ERRORS, lambda: collect(self._shards).counts, what="errors", identity=identity
-        )
+    def errors(self, name: str, plan: Plan, student: list[float], collect: CollectErrors) -> Moments:
+        what, identity = name.removesuffix(".npy"), {"student": fingerprint_of(np.asarray(student))}
+        table = self._stored_or_collected(name, lambda: collect(self._shards).counts, what=what, identity=identity)
         return Moments(table, teachers=plan.teachers)
 
     def _stored_or_collected(

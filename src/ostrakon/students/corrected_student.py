@@ -11,7 +11,7 @@ exp(<W_k, x>)) minus a penalty, where w are the numbers of private records that 
 noise and penalty, and if public rows are like private ones, this is the maximum of the likelihood with weights h.
 
 Guarantee: a function of public rows and of released numbers, so it costs no privacy beyond that of the sums.
-Source: one step of Newton's method from a private start (Wang, Lei and Fienberg 2016); weights: docs/mathematics.md H.
+Source: one-step estimators, van der Vaart 1998, section 5.7; docs/mathematics.md H.
 """
 
 from typing import Any, Self
@@ -25,7 +25,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.features.corrections import largest_error
 from ostrakon.features.moments import MomentMap
-from ostrakon.students.calibration import CalibratedStudent
 from ostrakon.students.moment_students import records_by_row
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import FloatArray
@@ -42,13 +41,24 @@ def bounded(proba: FloatArray) -> FloatArray:
     return probabilities
 
 
+def of_all_classes(values: FloatArray, known: ArrayLike, classes: int) -> FloatArray:
+    """Return values of the classes `known`, (rows, known), as those of all, with `LEAST` for the others.
+
+    >>> of_all_classes(np.array([[0.6, 0.4]]), [0, 2], 3).tolist()
+    [[0.6, 0.001, 0.4]]
+    """
+    full = np.full((len(values), classes), LEAST)
+    full[:, np.asarray(known, np.int64)] = values
+    return full
+
+
 class CorrectedStudent(ClassifierMixin, BaseEstimator):
     """A fitted student whose log odds get a linear correction.
 
     Parameters
     ----------
     student : fitted classifier
-        With probabilities of all classes.
+        With probabilities.
     directions : MomentMap
         Of the sums of features.
 
@@ -86,7 +96,8 @@ class CorrectedStudent(ClassifierMixin, BaseEstimator):
         """
         if not np.isfinite(sums).all():
             raise InvalidInput("The released corrections must be finite.")
-        proba, rows = bounded(self.student.predict_proba(X)), self.directions.unrounded(X)
+        self.classes_ = np.arange(sums.shape[1])
+        proba, rows = bounded(self._uncorrected(X)), self.directions.unrounded(X)
         weight, logs, penalty = records_by_row(X, released) / largest_error(proba), np.log(proba), _PENALTY * sigma
         # Errors sum to 0 over the classes, so what is left of it is noise.
         target = (rows * weight[:, None]).T @ proba + sums - sums.mean(axis=1, keepdims=True)
@@ -103,7 +114,6 @@ class CorrectedStudent(ClassifierMixin, BaseEstimator):
 
         solution = minimize(loss, np.zeros(sums.size), jac=True, method="L-BFGS-B", options={"maxiter": 300})
         self.coef_ = solution.x.reshape(sums.shape)
-        self.classes_ = np.arange(sums.shape[1])
         return self
 
     def corrected(self, proba: FloatArray, X: Any) -> FloatArray:
@@ -115,20 +125,11 @@ class CorrectedStudent(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return probabilities of all classes, (rows, classes)."""
-        return self.corrected(self.student.predict_proba(X), X)
+        return self.corrected(self._uncorrected(X), X)
+
+    def _uncorrected(self, X: Any) -> FloatArray:
+        return of_all_classes(self.student.predict_proba(X), self.student.classes_, len(self.classes_))
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Return the likeliest class of every row, (rows,)."""
         return self.predict_proba(X).argmax(axis=1)
-
-
-def may_be_corrected(student: Any, classes: int) -> bool:
-    """Return whether a fitted student gives probabilities of all classes."""
-    return hasattr(student, "predict_proba") and len(student.classes_) == classes
-
-
-def split_rule(student: Any) -> tuple[Any, CalibratedStudent | None]:
-    """Return (a student without its rule for labels, the student with the rule; None if labels are the likeliest)."""
-    if not isinstance(student, CalibratedStudent) or (student.weights is None and not student.ordered):
-        return student, None
-    return CalibratedStudent(student.student, student.temperature, student.offsets), student

@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -83,13 +84,18 @@ def collect_errors(
     return Moments(errors.counts, teachers=plan.teachers)
 
 
+def predictions(student: Any, X: Any) -> FloatArray:
+    """Return what a student says of rows, (rows, 1): shares of the range, or numbers of classes."""
+    return np.asarray(student.predict(X), np.float64)[:, None]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimates:
-    """A function from raw rows to what a student says, (rows, 1): shares of the range, or numbers of classes.
+    """A function from raw rows to what a student says of them, by default `predictions`.
 
     student: fitted. transform: from rows to its features; None: it takes the rows. rows: batch size. known: whether the
     student could be released and has no code from elsewhere. Of any other one a copy is asked about every row, because
-    it may use other rows of a batch, or remember them.
+    it may use other rows of a batch, or remember them. says: from a student and its input to numbers, (rows, numbers).
     Guarantee: the estimate of a row depends on that row alone, to the last bit.
     """
 
@@ -97,38 +103,53 @@ class Estimates:
     transform: Callable[[Any], Any] | None
     rows: int
     known: bool = True
+    says: Callable[[Any, Any], FloatArray] = predictions
 
     @classmethod
-    def of(cls, student: Any, transform: Callable[[Any], Any] | None, *, seen: Any) -> "Estimates":
+    def of(
+        cls,
+        student: Any,
+        transform: Callable[[Any], Any] | None,
+        *,
+        seen: Any,
+        says: Callable[[Any, Any], FloatArray] = predictions,
+    ) -> "Estimates":
         """Return the estimates of a student. seen: its input for the public rows."""
         if not _is_known(student):
-            return cls(student=student, transform=transform, rows=1, known=False)
+            return cls(student=student, transform=transform, rows=1, known=False, says=says)
         # Classes of a few public rows hide rounding, which decides the class of other rows.
-        asked = getattr(student, "predict_proba", student.predict)
+        asked = getattr(student, "predict_proba", student.predict) if says is predictions else partial(says, student)
         with _in_one_order():
             rows = independent_rows(asked, _student_input(seen, transform))
-        return cls(student=student, transform=transform, rows=rows)
+        return cls(student=student, transform=transform, rows=rows, says=says)
 
     @classmethod
-    def chosen(cls, selection: Selection, learning: Learning, folder: Any, cache: dict[str, Any]) -> "Estimates":
+    def chosen(
+        cls,
+        selection: Selection,
+        learning: Learning,
+        folder: Any,
+        cache: dict[str, Any],
+        says: Callable[[Any, Any], FloatArray] = predictions,
+    ) -> "Estimates":
         """Return the estimates of the chosen student. folder: as in `collect_errors`. cache: as of `transform_of`."""
         features_folder = folder.with_name("features") if isinstance(folder, Path) else None
         transform = None if selection.chosen.takes_rows else transform_of(learning.view, features_folder, cache)
-        return cls.of(selection.student, transform, seen=learning.rows(selection.chosen))
+        return cls.of(selection.student, transform, seen=learning.rows(selection.chosen), says=says)
 
     def __call__(self, X: Any) -> FloatArray:
         """Return the estimates for X."""
         seen = _student_input(X if self.transform is None else self.transform(X), self.transform)
         with _in_one_order():
             parts = in_blocks(self._predict, seen, rows=self.rows, label="Estimating")
-        return np.concatenate(parts).astype(np.float64)[:, None] if parts else np.zeros((0, 1))
+        return np.concatenate(parts) if parts else np.zeros((0, 1))
 
-    def _predict(self, rows: Any) -> Any:
+    def _predict(self, rows: Any) -> FloatArray:
         if self.known:
-            return self.student.predict(rows)
+            return self.says(self.student, rows)
         # A row's random numbers depend on that row alone, and differ from those of other rows.
         with seeded(crc32(repr(np.asarray(rows).tolist()).encode())):
-            return deepcopy(self.student).predict(rows)
+            return self.says(deepcopy(self.student), rows)
 
 
 def require_copies(learning: Learning, plan: Plan) -> None:

@@ -44,6 +44,8 @@ class Answers:
     errors : array of float, optional
         Noisy counts of the errors of the student, in votes, if they were counted: of a quantity by size, shape
         (bins, 1); of classes right and wrong predictions, shape (classes or 1, 2).
+    corrections : array of float, shape (directions, classes), optional
+        Noisy sums of features times the errors of a first student, in votes, which correct it.
     """
 
     labels: IntArray
@@ -54,11 +56,12 @@ class Answers:
     counts: FloatArray | None = None
     moments: FloatArray | None = None
     errors: FloatArray | None = None
+    corrections: FloatArray | None = None
 
     def as_bytes(self) -> bytes:
         """Return everything that was drawn."""
-        tables = (b"" if table is None else table.tobytes() for table in (self.counts, self.moments, self.errors))
-        return self.labels.tobytes() + b"".join(tables)
+        tables = (self.counts, self.moments, self.errors, self.corrections)
+        return self.labels.tobytes() + b"".join(b"" if table is None else table.tobytes() for table in tables)
 
 
 def ask(

@@ -1,0 +1,111 @@
+"""The correction of the fitted student, by noisy sums of its errors on private records."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ostrakon.features.moments import MomentMap
+from ostrakon.planning.plan import Plan
+from ostrakon.run.inputs.private_data import PrivateData
+from ostrakon.run.noise_log import Log
+from ostrakon.run.stages.learning import Learning
+from ostrakon.run.stages.queries import Answers, rounded_draw
+from ostrakon.run.stages.selected import released_counts
+from ostrakon.run.stages.votes import moment_map, rows_of
+from ostrakon.students.calibration import CalibratedStudent, tempered
+from ostrakon.students.corrected_student import CorrectedStudent, bounded, of_all_classes
+from ostrakon.students.selection import Selection
+from ostrakon.teachers.corrections import CorrectionRule
+from ostrakon.teachers.gathering import sum_contributions
+from ostrakon.votes import STEPS, FloatArray, IntArray, Moments
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ErrorInputs:
+    """What a correction needs of a row: the student's probabilities, and the directions that are summed.
+
+    directions: of the released sums. classes: their number. Called with a fitted student and features of rows, it
+    returns (rows, classes + directions).
+    """
+
+    directions: MomentMap
+    classes: int
+
+    def __call__(self, student: Any, X: Any) -> FloatArray:
+        proba = bounded(of_all_classes(student.predict_proba(X), student.classes_, self.classes))
+        return np.column_stack([proba, self.directions.unrounded(X)])
+
+
+def correction_rule(plan: Plan, learning: Learning, queries: IntArray) -> CorrectionRule:
+    """Return how records add to the corrections of a plan whose mechanism has `correction_noise`."""
+    directions = moment_map(plan, learning.view, queries)
+    assert isinstance(directions, MomentMap)
+    return CorrectionRule(directions=directions, classes=plan.classes)
+
+
+def collect_corrections(
+    plan: Plan,
+    private: PrivateData,
+    rule: CorrectionRule,
+    inputs: Callable[[Any], Any],
+    *,
+    seed: int,
+    folder: Any = None,
+    progress: bool = False,
+) -> Moments:
+    """Sum over all records what they add to the correction of the student. Private.
+
+    inputs: from raw rows to `ErrorInputs`, independently for every row.
+    Guarantee: what a record adds depends on that record and on what was released before.
+    """
+    rows = rows_of(private, inputs, seed=seed, folder=folder)
+    sums = sum_contributions(rows, rule, units=plan.teachers, progress=progress, label="Summing the student's errors")
+    return Moments(sums.counts, teachers=plan.teachers)
+
+
+def draw_corrections(
+    plan: Plan, answers: Answers, corrections: Moments, *, log: Log, rng: np.random.Generator
+) -> Answers:
+    """Return `answers` with the noisy corrections, drawn once."""
+    draw = rounded_draw("noisy corrections", plan.mechanism.noisy_corrections, plan.mechanism)
+    drawn, secure = log.draw("corrections-1", corrections, draw, rng)
+    return replace(answers, corrections=drawn / STEPS, secure=answers.secure and secure)
+
+
+def corrected(
+    selection: Selection,
+    learning: Learning,
+    plan: Plan,
+    answers: Answers,
+    queries: IntArray,
+    *,
+    totals: IntArray | None = None,
+) -> Selection:
+    """Return the selection with the corrected student, and with corrected probabilities of held-out rows.
+
+    totals: as in `released_counts`.
+    """
+    sigma, student, classes = plan.mechanism.correction_noise, selection.student, plan.classes
+    assert sigma is not None
+    assert answers.corrections is not None
+    released = released_counts(learning, plan, answers, queries, totals=totals)
+    assert released.moments is not None
+    assert isinstance(released.moments.directions, MomentMap)
+    rule = student if isinstance(student, CalibratedStudent) else None
+    # Without its rule for labels, which comes last.
+    base = student if rule is None else CalibratedStudent(rule.student, rule.temperature, rule.offsets)
+    better = CorrectedStudent(base, released.moments.directions)
+    better.fit_corrections(learning.view.public, released, answers.corrections, sigma=sigma)
+    last: Any = better
+    if rule is not None and (rule.weights is not None or rule.ordered):
+        weights = None if rule.weights is None else of_all_classes(rule.weights[None], rule.classes_, classes)[0]
+        last = CalibratedStudent(better, 1.0, np.zeros(classes), weights, ordered=rule.ordered)
+    proba = selection.proba
+    if proba is not None:
+        known = np.asarray(student.classes_, np.int64)
+        if rule is not None:
+            proba = of_all_classes(tempered(proba[:, known], rule.temperature, rule.offsets), known, classes)
+        proba = better.corrected(proba, learning.view.public)
+    return replace(selection, student=last, proba=proba, out_of_fold=None, all_cells=None)
