@@ -1,4 +1,4 @@
-"""What a row adds to the sums that correct a student: its features times the student's error, in bounded whole steps."""
+"""What a row adds to the sums that correct a student: features times the student's error, in bounded whole steps."""
 
 import numpy as np
 

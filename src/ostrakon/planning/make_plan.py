@@ -163,8 +163,8 @@ def with_corrections(
     if given.get("corrections"):
         if not possible:
             raise InvalidInput(
-                f"corrections must be 0 for a named student, more than {FEW_CLASSES} classes and levels of consent, got "
-                f"{quote(given['corrections'])}."
+                f"corrections must be 0 for a named student, more than {FEW_CLASSES} classes or levels of consent, "
+                f"got {quote(given['corrections'])}."
             )
         share = fraction("corrections", given["corrections"])
     elif given.get("corrections") is not None or given.get("moments") is not None or not possible:

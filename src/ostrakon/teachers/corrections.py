@@ -51,9 +51,9 @@ class CorrectionRule:
             raise InvalidInput(f"The classes of the private rows must be numbers below {self.classes}.")
         proba, directions = rows[:, : self.classes], rows[:, self.classes :]
         owner, owners = renumbered(owner_ids)
-        finite = np.isfinite(rows).all(axis=1)
-        proba = np.where(finite[:, None], proba, 1 / self.classes)
-        steps = correction_steps(proba, np.where(finite[:, None], directions, 0.0), labels).reshape(len(labels), -1)
+        finite = np.isfinite(rows).all(axis=1, keepdims=True)
+        proba, directions = np.where(finite, proba, 1 / self.classes), np.where(finite, directions, 0.0)
+        steps = correction_steps(proba, directions, labels).reshape(len(labels), -1)
         if owners < len(owner):
             steps = group_means(owner, steps, owners)
         return Contributions(steps.sum(axis=0).reshape(self.shape), None, owners)
