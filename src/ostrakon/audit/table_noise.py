@@ -100,6 +100,7 @@ def _sampled(subject: Mechanism, rng: np.random.Generator) -> dict[str, tuple[Fl
     sums = Moments(exact * STEPS, teachers=_TEACHERS)
     for what, sigma, draw in (
         ("noisy sums of features", subject.moment_noise, subject.noisy_moments),
+        ("noisy corrections", subject.correction_noise, subject.noisy_corrections),
         ("noisy counts of errors", subject.error_noise, subject.noisy_errors),
     ):
         if sigma is not None:

@@ -20,6 +20,7 @@ from ostrakon.report.model_card import NOISY_COUNTS
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import Outcome, run
+from ostrakon.run.stages.corrections import ErrorInputs, collect_corrections
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.intervals import Estimates, collect_errors, error_rule
 from ostrakon.run.stages.votes import collect, moment_map, queries_of
@@ -27,7 +28,10 @@ from ostrakon.run.steps import Say, plan_of
 from ostrakon.run_audit.canaries import WithCanaries, end_steps, plant, targets
 from ostrakon.run_audit.rebuilt import first_difference
 from ostrakon.run_audit.released_tables import RunNoise, check_release
-from ostrakon.run_audit.repeated import COUNTS, RepeatedErrors, repeat
+from ostrakon.run_audit.repeated import CORRECTION_SUMS, COUNTS, ERROR_COUNTS, RepeatedErrors, repeat
+from ostrakon.students.calibration import CalibratedStudent
+from ostrakon.teachers.corrections import CorrectionRule
+from ostrakon.teachers.errors import ErrorRule
 from ostrakon.validation import InvalidInput, fraction
 from ostrakon.votes import BoundedVotes, IntArray, Moments
 
@@ -104,7 +108,7 @@ def audit_run(
     without, _ = collect(outcome.plan, task.private, view, queries, options, folder=votes_folder)
     assert isinstance(without, BoundedVotes)
     say("Repeating the aggregation")
-    base_errors, errors = _count_errors(outcome, task, view, options, planted=private, folder=votes_folder)
+    base_errors, errors = _sum_errors(outcome, task, view, options, planted=private, folder=votes_folder)
     repeated = repeat(outcome.plan, without, view, queries, rng=rng, errors=base_errors)
     say("Building the release again from other private data and the same noise")
     contradiction = first_difference(folder, outcome.plan, with_canaries, same_options, say=say)
@@ -130,30 +134,41 @@ _CANARIES = 0.98
 """Share of the error for the canaries; the rest is for the tests of the noise."""
 
 
-def _count_errors(
+def _sum_errors(
     outcome: Outcome, task: Task, view: View, options: Options, *, planted: WithCanaries, folder: Path
-) -> tuple[RepeatedErrors | None, Moments | None]:
-    """Count the errors of the released student without and with canaries; None for a run that does not count them.
+) -> tuple[dict[str, RepeatedErrors], dict[str, Moments]]:
+    """Sum the errors of the students without and with canaries, by released table.
 
-    Repetitions have a canary at the public row where its two targets differ most in their errors: for a quantity, that
-    whose estimate is farthest from the middle of the range; for classes, one that is given one of them.
+    Repetitions have a canary at a public row where its two targets differ in their errors: for a quantity, that whose
+    estimate is farthest from the middle of the range; for classes, one that is given one of them.
     """
-    plan = outcome.plan
-    if plan.mechanism.error_noise is None:
-        return None, None
-    released = outcome.student
+    plan, released = outcome.plan, outcome.student
     transform = None if released.representation is None else released.representation.transform
-    estimates = Estimates.of(released.student, transform, seen=task.X_public if transform is None else view.public)
-    without = collect_errors(plan, task.private, estimates, options, folder=folder)
-    rule, predictions = error_rule(plan), estimates(planted.X)
-    canary_counts = rule.contributions_of((np.arange(len(predictions)), predictions, planted.y)).counts
-    of_quantity = plan.target == "quantity"
-    apart = np.abs(predictions - 0.5) if of_quantity else predictions <= 1
-    row = predictions[[int(apart.argmax())]]
-    ends = end_steps(np.arange(2)) if of_quantity else np.arange(2)
-    canary = np.stack([rule.contributions_of((np.zeros(1, int), row, ends[[end]])).counts for end in (0, 1)])
-    total = Moments(without.counts + canary_counts, teachers=plan.teachers)
-    return RepeatedErrors(without=without, canary=canary), total
+    seen = task.X_public if transform is None else view.public
+    ends = end_steps(np.arange(2)) if plan.target == "quantity" else np.arange(2)
+    base, total = dict[str, RepeatedErrors](), dict[str, Moments]()
+
+    def add(what: str, rule: ErrorRule | CorrectionRule, without: Moments, inputs: FloatArray, at: int) -> None:
+        planted_sums = rule.contributions_of((np.arange(len(inputs)), inputs, planted.y)).counts
+        canary = [rule.contributions_of((np.zeros(1, int), inputs[[at]], ends[[end]])).counts for end in (0, 1)]
+        base[what] = RepeatedErrors(without=without, canary=np.stack(canary))
+        total[what] = Moments(without.counts + planted_sums, teachers=plan.teachers)
+
+    if plan.mechanism.correction_noise is not None:
+        student = released.student
+        corrected: Any = student.student if isinstance(student, CalibratedStudent) else student
+        correction = CorrectionRule(directions=corrected.directions, classes=plan.classes)
+        says = ErrorInputs(directions=correction.directions, classes=plan.classes)
+        inputs = Estimates.of(corrected.student, transform, seen=seen, says=says)
+        without = collect_corrections(plan, task.private, correction, inputs, seed=options.seed, folder=folder)
+        add(CORRECTION_SUMS, correction, without, inputs(planted.X), 0)
+    if plan.mechanism.error_noise is not None:
+        estimates = Estimates.of(released.student, transform, seen=seen)
+        predictions = estimates(planted.X)
+        apart = np.abs(predictions - 0.5) if plan.target == "quantity" else predictions <= 1
+        without = collect_errors(plan, task.private, estimates, options, folder=folder)
+        add(ERROR_COUNTS, error_rule(plan), without, predictions, int(apart.argmax()))
+    return base, total
 
 
 def _require_auditable(plan: Plan, task: Task) -> float:

@@ -1,5 +1,6 @@
 """Test whether the tables of an audited release follow from its votes, its noise log and its mechanism."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -14,14 +15,23 @@ from ostrakon.planning.plan import Plan
 from ostrakon.report.earlier import table_of_file
 from ostrakon.report.hub_page import HUB_PAGE
 from ostrakon.report.manifest import MANIFEST
-from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_ERRORS, NOISY_MOMENTS, REFIT, VALUES
+from ostrakon.report.model_card import (
+    LABELS,
+    NOISY_CORRECTIONS,
+    NOISY_COUNTS,
+    NOISY_ERRORS,
+    NOISY_MOMENTS,
+    NOISY_TABLES,
+    REFIT,
+    VALUES,
+)
 from ostrakon.run.stages.votes import votes_from
-from ostrakon.run.storage import ERRORS, VOTES
-from ostrakon.run_audit.repeated import COUNTS, ERROR_COUNTS, SUMS, table_noises
+from ostrakon.run.storage import CORRECTIONS, ERRORS, VOTES
+from ostrakon.run_audit.repeated import CORRECTION_SUMS, COUNTS, ERROR_COUNTS, SUMS, table_noises
 from ostrakon.votes import STEPS, BoundedVotes, Moments
 
 KNOWN_FILES = {
-    *("statement.json", LABELS, VALUES, NOISY_COUNTS, NOISY_MOMENTS, NOISY_ERRORS),
+    *("statement.json", LABELS, VALUES, *NOISY_TABLES),
     *("model_card.md", "report.html", "registry.json"),
     *(HUB_PAGE, REFIT),
     *("student.onnx", "student.safetensors", "student.json", "load_student.py", MANIFEST),
@@ -31,10 +41,10 @@ KNOWN_FILES = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunNoise:
-    """Votes, errors, and the noise of each released table of a finished run, in votes."""
+    """Votes, errors of the student by table, and the noise of each released table of a finished run, in votes."""
 
     votes: BoundedVotes
-    errors: Moments | None
+    errors: dict[str, Moments]
     noise: dict[str, FloatArray]
 
     @classmethod
@@ -43,13 +53,16 @@ class RunNoise:
         stored = read_checksummed(folder / "private" / VOTES, what="votes")
         if stored is None:
             return None
-        votes, errors, noise = votes_from(plan, array_from(stored.payload)), None, {}
+        votes, errors, noise = votes_from(plan, array_from(stored.payload)), dict[str, Moments](), {}
         assert isinstance(votes, BoundedVotes)
-        if plan.mechanism.error_noise is not None:
-            stored_errors = read_checksummed(folder / "private" / ERRORS, what="errors")
+        sigmas = table_noises(plan.mechanism)
+        for what, name in ((CORRECTION_SUMS, CORRECTIONS), (ERROR_COUNTS, ERRORS)):
+            if sigmas[what] is None:
+                continue
+            stored_errors = read_checksummed(folder / "private" / name, what=name.removesuffix(".npy"))
             if stored_errors is None:
                 return None
-            errors = Moments(array_from(stored_errors.payload), teachers=plan.teachers)
+            errors[what] = Moments(array_from(stored_errors.payload), teachers=plan.teachers)
         for what, (_, draw, exact) in _tables(votes, errors).items():
             drawn = read_checksummed(folder / "private" / "noise" / f"{draw}.npy", what=draw)
             if drawn is None:
@@ -58,14 +71,13 @@ class RunNoise:
         return cls(votes=votes, errors=errors, noise=noise)
 
 
-def _tables(votes: BoundedVotes, errors: Moments | None) -> dict[str, tuple[str, str, FloatArray]]:
+def _tables(votes: BoundedVotes, errors: Mapping[str, Moments]) -> dict[str, tuple[str, str, FloatArray]]:
     """Return for every released table its file, its name in the noise log, and its exact numbers in votes."""
     tables = {COUNTS: (NOISY_COUNTS, "round-1", votes.in_votes)}
     if votes.moments is not None:
         tables[SUMS] = NOISY_MOMENTS, "moments-1", votes.moments.counts / STEPS
-    if errors is not None:
-        tables[ERROR_COUNTS] = NOISY_ERRORS, "errors-1", errors.counts / STEPS
-    return tables
+    names = {CORRECTION_SUMS: (NOISY_CORRECTIONS, "corrections-1"), ERROR_COUNTS: (NOISY_ERRORS, "errors-1")}
+    return tables | {what: (*names[what], exact.counts / STEPS) for what, exact in errors.items()}
 
 
 def check_release(
@@ -76,7 +88,7 @@ def check_release(
     *,
     most: int,
     error: float,
-    errors: Moments | None = None,
+    errors: Mapping[str, Moments],
 ) -> str | None:
     """Return a contradiction in the audited run in `folder`, in one sentence; None without one.
 
@@ -94,8 +106,8 @@ def check_release(
         Largest total number of votes.
     error : float
         Bound on the probability that a run whose noise follows its law is refuted.
-    errors : Moments, optional
-        Errors of the student on all records and canaries, for a run that counts them.
+    errors : mapping of str to Moments
+        Errors of the student on all records and canaries, by table.
 
     Notes
     -----
@@ -112,8 +124,9 @@ def check_release(
         return "the votes that the run counted are not those of its records"
     if run.errors != errors:
         return "the errors that the run counted are not those of its student and its records"
-    if errors is not None and errors.counts.sum() != plan.teachers * STEPS:
-        cast = errors.counts.sum() / STEPS
+    counted = errors.get(ERROR_COUNTS)
+    if counted is not None and counted.counts.sum() != plan.teachers * STEPS:
+        cast = counted.counts.sum() / STEPS
         return f"{plan.teachers} records added {cast:g} votes to the counts of errors, where each adds one"
     by_class = expected.steps == 1 and expected.moments is not None
     sums = expected.moments.counts[0].sum() if by_class and expected.moments is not None else 0

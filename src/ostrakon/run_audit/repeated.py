@@ -1,5 +1,6 @@
 """Repeat a run's aggregation in memory, to test more noise and to audit sums and errors by canaries."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.noise import secure_rng
 from ostrakon.planning.plan import Plan
 from ostrakon.run.noise_log import Log
+from ostrakon.run.stages.corrections import draw_corrections
 from ostrakon.run.stages.features import View
 from ostrakon.run.stages.intervals import draw_errors
 from ostrakon.run.stages.queries import Answers, ask
@@ -21,14 +23,20 @@ from ostrakon.run_audit.canaries import targets
 from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.votes import STEPS, BoundedVotes, IntArray, Moments
 
-COUNTS, SUMS, ERROR_COUNTS = "noisy counts", "noisy sums of features", "noisy counts of errors"
+COUNTS, SUMS = "noisy counts", "noisy sums of features"
+CORRECTION_SUMS, ERROR_COUNTS = "noisy corrections", "noisy counts of errors"
 _MAX_CANARIES, _MAX_NUMBERS = 2000, 200_000
 """Approximate number of canaries in the sums, and of tested numbers of a table."""
 
 
 def table_noises(mechanism: Mechanism) -> dict[str, float | None]:
     """Return the standard deviation of the noise of each released table, in votes."""
-    return {COUNTS: mechanism.vote_noise, SUMS: mechanism.moment_noise, ERROR_COUNTS: mechanism.error_noise}
+    return {
+        COUNTS: mechanism.vote_noise,
+        SUMS: mechanism.moment_noise,
+        CORRECTION_SUMS: mechanism.correction_noise,
+        ERROR_COUNTS: mechanism.error_noise,
+    }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,10 +79,10 @@ class Repeated:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RepeatedErrors:
-    """Errors of the released student.
+    """Corrections or counts of the errors of a student.
 
-    without: counts over all records but the canaries. canary: contributions of a record with either of two targets, in
-    steps, (2, *shape of the counts): both ends of a quantity, or the first two classes.
+    without: sums over all records but the canaries. canary: contributions of a record with either of two targets, in
+    steps, (2, *shape of the sums): both ends of a quantity, or the first two classes.
     """
 
     without: Moments
@@ -88,7 +96,7 @@ def repeat(
     queries: IntArray,
     *,
     rng: np.random.Generator,
-    errors: RepeatedErrors | None = None,
+    errors: Mapping[str, RepeatedErrors],
 ) -> Repeated:
     """Repeat the aggregation, with canaries at the query whose features are farthest from the public mean.
 
@@ -102,8 +110,8 @@ def repeat(
         Features of the public rows, and positions of the queries.
     rng : numpy.random.Generator
         Draws the coins.
-    errors : RepeatedErrors, optional
-        Required for a run that counts errors.
+    errors : mapping of str to RepeatedErrors
+        By table, of a run that releases errors of its student.
 
     Notes
     -----
@@ -124,7 +132,7 @@ def repeat(
     rounds_kept = max(_MAX_NUMBERS // (size if steps is None else size + steps.shape[1] * without.classes), 2)
     rounds = rounds_kept if steps is None else -(-_MAX_CANARIES // len(pairs))
     coins = rng.integers(0, 2, size=(rounds, len(pairs)))
-    tables = (COUNTS, *(() if steps is None else (SUMS,)), *(() if errors is None else (ERROR_COUNTS,)))
+    tables = (COUNTS, *(() if steps is None else (SUMS,)), *errors)
     scores, secure = {what: np.zeros(coins.shape) for what in tables[1:]}, secure_rng()
     noise: dict[str, list[FloatArray]] = {what: [] for what in tables}
     for number, toss in enumerate(coins):
@@ -133,10 +141,10 @@ def repeat(
         assert answers.counts is not None
         if number < rounds_kept:
             noise[COUNTS].append((answers.counts - votes.in_votes).ravel())
-        if errors is not None:
-            residuals, scores[ERROR_COUNTS][number] = _error_round(errors, int(toss[0]), plan, answers, secure)
+        for what, of_student in errors.items():
+            residuals, scores[what][number] = _error_round(what, of_student, int(toss[0]), plan, answers, secure)
             if number < _MAX_NUMBERS // residuals.size:
-                noise[ERROR_COUNTS].append(residuals)
+                noise[what].append(residuals)
         if steps is not None:
             assert answers.moments is not None
             assert votes.moments is not None
@@ -156,11 +164,13 @@ def repeat(
 
 
 def _error_round(
-    errors: RepeatedErrors, coin: int, plan: Plan, answers: Answers, rng: np.random.Generator
+    what: str, errors: RepeatedErrors, coin: int, plan: Plan, answers: Answers, rng: np.random.Generator
 ) -> tuple[FloatArray, float]:
     """Return (the noise of one table of errors with a canary, its evidence for coin 0)."""
     exact = errors.without.counts + errors.canary[coin]
-    noisy = draw_errors(plan, answers, Moments(exact, teachers=plan.teachers), log=Log(), rng=rng).errors
+    draw = draw_errors if what == ERROR_COUNTS else draw_corrections
+    drawn = draw(plan, answers, Moments(exact, teachers=plan.teachers), log=Log(), rng=rng)
+    noisy = drawn.errors if what == ERROR_COUNTS else drawn.corrections
     assert noisy is not None
     low, high = errors.canary
     score = float(((low - high) * (noisy - errors.without.counts / STEPS)).sum())
