@@ -83,7 +83,7 @@ def less_noise(mechanism: Mechanism, share: float) -> Mechanism:
     )
 
 
-TABLES = {"noisy_counts": 1, "noisy_moments": STEPS, "noisy_errors": STEPS}
+TABLES = {"noisy_counts": 1, "noisy_moments": STEPS, "noisy_corrections": STEPS, "noisy_errors": STEPS}
 """Methods that draw a released table, and what its exact numbers are divided by."""
 
 

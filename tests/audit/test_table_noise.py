@@ -14,6 +14,7 @@ SUBJECTS = [BoundedGNMax(sigma2=3.0), MomentGNMax(sigma2=3.0)]
 RELEASED = {
     "noisy_counts": SUBJECTS,
     "noisy_moments": SUBJECTS[1:],
+    "noisy_corrections": [MomentGNMax(sigma2=3.0, moments=0.25, corrections=0.5)],
     "noisy_errors": [QuantityGNMax(sigma2=3.0, errors=0.1)],
 }
 

@@ -1,0 +1,249 @@
+"""Runs that correct their student: what is planned and paid, one record's part, stops, refits, the ledger."""
+
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import ostrakon
+import ostrakon.run.steps as steps
+from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
+from ostrakon.data.consent import Consent
+from ostrakon.data.domain import Domain
+from ostrakon.export.student_files import load_student
+from ostrakon.features.corrections import largest_error
+from ostrakon.ledger.ledger import Ledger
+from ostrakon.mechanisms import MomentGNMax
+from ostrakon.options.options import Options
+from ostrakon.planning.make_plan import make_plan
+from ostrakon.report.recorded import find_recorded
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.students.corrected_student import CorrectedStudent, bounded
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import STEPS
+
+
+def rows(n, classes, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    y = (np.clip((stats.norm.cdf(X[:, 0] + 0.5 * X[:, 1] + 0.3 * rng.normal(size=n))), 0, 0.999) * classes).astype(int)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory):
+    """Options of a run on small tables, with a ledger."""
+    folder = tmp_path_factory.mktemp("tables")
+    X, y = rows(600, 2)
+    pd.DataFrame(X, columns=list("abcd")).assign(y=y).to_csv(folder / "private.csv", index=False)
+    pd.DataFrame(rows(150, 2, 1)[0], columns=list("abcd")).to_csv(folder / "public.csv", index=False)
+    paths = {name: folder / f"{name}.csv" for name in ("private", "public")}
+    ledger = {"ledger": f"sqlite:///{folder / 'ledger.db'}", "budget": 9, "ledger_account": "people"}
+    return {**paths, **ledger, "target": "y", "classes": "0, 1", "epsilon": 4.0, "delta": 1e-4}
+
+
+@pytest.fixture(scope="module")
+def run(given, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corrected") / "run"
+    ostrakon.train(**given, out=folder)
+    return folder
+
+
+@pytest.fixture
+def unfinished(run, tmp_path):
+    """A copy of the run without a release."""
+    copy = shutil.copytree(run, tmp_path / "copy")
+    shutil.rmtree(copy / "release")
+    return copy
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def inner(student):
+    """The corrected student, without a rule for labels."""
+    return student if isinstance(student, CorrectedStudent) else student.student
+
+
+def test_the_statement_says_what_was_released_and_its_price_covers_it(run):
+    content = json.loads((run / "release" / "statement.json").read_text())
+    (batch,) = content["rounds"]
+    mechanism = MomentGNMax(**batch["parameters"])
+    assert (mechanism.corrections, mechanism.moments, mechanism.errors) == (0.5, 0.25, 0.05)
+    tables = 2 / mechanism.sigma2**2 + 2 / mechanism.moment_noise**2 + 2 / mechanism.error_noise**2
+    mu = (tables + 4 / mechanism.correction_noise**2) ** 0.5
+    assert content["guarantee"]["epsilon"] == pytest.approx(gaussian_dp_epsilon(mu, 1e-4), abs=4e-4)
+    assert 3.99 < content["guarantee"]["epsilon"] <= 4
+    assert any("to sums that correct the student" in remark for remark in content["remarks"])
+    assert content["tuned"]["probabilities"].startswith("corrected by noisy sums of its errors")
+    assert "noisy_corrections.csv" in (run / "release" / "model_card.md").read_text()
+    noisy = pd.read_csv(run / "release" / "noisy_corrections.csv", index_col=0).to_numpy() * STEPS
+    assert (noisy == np.rint(noisy)).all()
+    residual = (noisy - np.load(run / "private" / "corrections.npy")) / STEPS / mechanism.correction_noise
+    assert 0.3 < residual.std() < 2
+
+
+@pytest.mark.parametrize(("classes", "objective"), [(2, "accuracy"), (4, "balanced"), (3, "ordered")])
+def test_one_record_adds_its_own_part_and_the_sums_are_those_of_the_formula(classes, objective, monkeypatch):
+    """All other records add the same, to the last bit, whatever becomes of one: the first student is fixed."""
+    asked, collect = [], steps.collect_corrections
+    monkeypatch.setattr(
+        steps, "collect_corrections", lambda *given, **more: asked.append(given) or collect(*given, **more)
+    )
+    X, y = rows(900, classes)
+    model = ostrakon.PATEClassifier(epsilon=6.0, classes=list(range(classes)), random_state=0, objective=objective)
+    model.fit(X, y, X_public=rows(200, classes, 1)[0])
+    plan, private, rule, inputs = asked[0]
+    before = collect(plan, private, rule, inputs, seed=0)
+    student = inner(model.finished_.student.student)
+    features = np.asarray(model.finished_.student.representation.transform(X), np.float64)
+    proba = bounded(student.student.predict_proba(features))
+    error = (np.eye(classes)[y] - proba) / largest_error(proba)[:, None]
+    exact = student.directions.unrounded(features).T @ error
+    # Every record is rounded towards 0, by less than a step.
+    assert np.abs(before.counts / STEPS - exact).max() < 900 / STEPS
+    for number in (0, 450, 899):
+        other, labels = private.X.copy(), private.y.copy()
+        other[number], labels[number] = -9.0, (labels[number] + 1) % classes
+        alone = Rows(X=private.X[[number]], y=private.y[[number]]), Rows(X=other[[number]], y=labels[[number]])
+        low, high = (collect(plan, one, rule, inputs, seed=0).counts for one in alone)
+        moved = collect(plan, Rows(X=other, y=labels), rule, inputs, seed=0).counts - before.counts
+        np.testing.assert_array_equal(moved, high - low)
+        assert 0 < np.square(moved).sum() <= 4 * STEPS**2
+    order = np.random.default_rng(0).permutation(900)
+    again = collect(plan, Rows(X=private.X[order], y=private.y[order]), rule, inputs, seed=0)
+    np.testing.assert_array_equal(again.counts, before.counts)
+
+
+def test_what_is_planned():
+    def corrections(units=1000, *, epsilon=4.0, classes=2, embedded=False, consent=None, **given):
+        options = Options(epsilon=epsilon, delta=1e-6, **given)
+        plan = make_plan(options, units=units, pool=500, classes=classes, embedded=embedded, consent=consent)
+        return getattr(plan.mechanism, "corrections", None)
+
+    assert corrections() == 0.5
+    assert corrections(100) == corrections(epsilon=0.5) == 0
+    assert corrections(embedded=True) == 0
+    assert corrections(10_000, embedded=True) == 0.5
+    many = {"classes": 21, "embedded": True, "mechanism": "moment-gnmax"}
+    for other in (many, {"student": "gaussian-process"}, {"parameters": {"moments": 0.3}}):
+        assert corrections(10_000, **other) == 0
+    assert corrections(parameters={"corrections": 0}) == 0
+    assert corrections(100, parameters={"corrections": 0.2}) == 0.2
+    assert corrections(mechanism="bounded-gnmax") is None
+    # Noise that is given is not made dearer.
+    assert corrections(epsilon=None, mechanism="moment-gnmax", parameters={"sigma2": 10.0}) == 0
+    asked = {"parameters": {"corrections": 0.1}}
+    consent = Consent(column="level", epsilons={"1": 2.0, "2": 4.0})
+    assert corrections(epsilon=None, consent=consent) == 0
+    for other in ({"student": "gaussian-process"}, many, {"epsilon": None, "consent": consent}):
+        with pytest.raises(InvalidInput, match=r"corrections must be 0 for a named student, .*, got 0\.1"):
+            corrections(**other, **asked)
+    domain = Domain.of({"a": ["x", "y"], "b": ["u", "v"]})
+    with pytest.raises(InvalidInput, match=r"corrections must be 0 if the columns are described, got 0\.1"):
+        make_plan(Options(epsilon=4.0, **asked), units=1000, pool=4, classes=2, domain=domain)
+
+
+def test_a_plan_with_corrections_costs_what_is_asked_for():
+    for neighbours in ("replaced", "removed"):
+        options = Options(epsilon=3.0, delta=1e-5, neighbours=neighbours)
+        plan = make_plan(options, units=1000, pool=500, classes=2)
+        assert plan.mechanism.correction_noise is not None
+        assert 2.99 < plan.guarantee.epsilon <= 3
+
+
+def test_the_ledger_knows_the_corrections(run, given, tmp_path):
+    ledger = Ledger(given["ledger"])
+    recorded = find_recorded(run / "release", ledger)
+    assert "noisy_corrections.csv" in recorded.compared
+    assert recorded.others == 0
+
+
+def test_a_resumed_run_draws_nothing_again_and_sums_nothing_again(run, unfinished, given, monkeypatch):
+    noise = contents(unfinished / "private" / "noise")
+    assert noise.keys() == {f"{name}-1.npy" for name in ("round", "moments", "corrections", "errors", "student")} | {
+        "student-2.npy"
+    }
+    for name in ("collect_corrections", "collect_errors"):
+        monkeypatch.setattr(steps, name, None)
+    ostrakon.train(**given, out=unfinished)
+    assert contents(unfinished / "private" / "noise") == noise
+    assert contents(unfinished / "release") == contents(run / "release")
+
+
+@pytest.mark.parametrize("stage", ["draw_corrections", "collect_errors"])
+def test_a_run_that_was_stopped_draws_the_rest_once(given, tmp_path, monkeypatch, stage):
+    real, folder = getattr(steps, stage), tmp_path / "run"
+
+    def stopped(*arguments, **options):
+        raise KeyboardInterrupt
+
+    alone = {name: value for name, value in given.items() if "ledger" not in name and name != "budget"}
+    monkeypatch.setattr(steps, stage, stopped)
+    with pytest.raises(KeyboardInterrupt):
+        ostrakon.train(**alone, out=folder)
+    drawn = contents(folder / "private" / "noise")
+    assert "moments-1.npy" in drawn
+    assert "errors-1.npy" not in drawn
+    monkeypatch.setattr(steps, stage, real)
+    ostrakon.train(**alone, out=folder)
+    after = contents(folder / "private" / "noise")
+    assert {name: after[name] for name in drawn} == drawn
+
+
+def test_a_resumed_run_with_another_first_student_is_refused_before_its_errors_are_summed(
+    unfinished, given, monkeypatch
+):
+    compared = steps.estimates_compared
+    monkeypatch.setattr(steps, "estimates_compared", lambda *asked: [1 - value for value in compared(*asked)])
+    for name in ("collect_corrections", "collect_errors"):
+        monkeypatch.setattr(steps, name, None)
+    with pytest.raises(InvalidInput, match="differs from the one that this run fitted before it stopped"):
+        ostrakon.train(**given, out=unfinished)
+
+
+def test_a_refit_is_the_same_student_and_another_student_is_not_corrected(run, given, tmp_path):
+    options = {"public": given["public"]}
+    ostrakon.refit(run / "release", out=tmp_path / "same", **options)
+    for name in ("student.onnx", "noisy_corrections.csv", "noisy_errors.csv"):
+        assert (tmp_path / "same" / name).read_bytes() == (run / "release" / name).read_bytes()
+    ostrakon.refit(run / "release", out=tmp_path / "other", student="moments", **options)
+    content = json.loads((tmp_path / "other" / "statement.json").read_text())
+    assert "corrected" not in content["tuned"].get("probabilities", "")
+    assert content["estimates"] == []
+    assert content["guarantee"]["epsilon"] > 3.99
+
+
+def test_the_released_student_says_what_the_one_in_memory_says(given, tmp_path):
+    """In ONNX, with a rule for labels and without one."""
+    frame = pd.DataFrame(rows(400, 2, 3)[0], columns=list("abcd"))
+    for objective in ("accuracy", "balanced"):
+        alone = {name: value for name, value in given.items() if "ledger" not in name and name != "budget"}
+        finished = ostrakon.train(**alone, objective=objective, out=tmp_path / objective).outcome
+        assert isinstance(inner(finished.student.student), CorrectedStudent)
+        released = load_student(tmp_path / objective / "release")
+        np.testing.assert_allclose(released.predict_proba(frame), finished.student.predict_proba(frame), atol=1e-9)
+        assert list(released.predict(frame)) == [str(one) for one in finished.student.predict(frame)]
+
+
+@pytest.mark.slow
+def test_corrections_help_where_public_rows_are_few():
+    """Means over seeds; the difference is several standard errors."""
+    gains = []
+    for seed in range(12):
+        X, y = rows(1200, 3, seed)
+        X_public = rows(60, 3, 100 + seed)[0]
+        X_test, y_test = rows(4000, 3, 200 + seed)
+        scores = []
+        for share in (0.5, 0.0):
+            model = ostrakon.PATEClassifier(
+                epsilon=4.0, classes=[0, 1, 2], random_state=0, mechanism=f"moment-gnmax(corrections={share})",
+                noise=np.random.default_rng(seed),
+            )  # fmt: skip
+            scores.append(np.mean(model.fit(X, y, X_public=X_public).predict(X_test) == y_test))
+        gains.append(scores[0] - scores[1])
+    assert np.mean(gains) > 3 * np.std(gains, ddof=1) / len(gains) ** 0.5
