@@ -129,7 +129,7 @@ def test_what_is_planned():
     assert corrections(100) == corrections(epsilon=0.5) == 0
     assert corrections(embedded=True) == 0
     assert corrections(10_000, embedded=True) == 0.5
-    many = {"classes": 21, "embedded": True, "mechanism": "moment-gnmax"}
+    many = {"classes": 21, "embedded": True}
     for other in (many, {"student": "gaussian-process"}, {"parameters": {"moments": 0.3}}):
         assert corrections(10_000, **other) == 0
     assert corrections(parameters={"corrections": 0}) == 0
@@ -137,7 +137,7 @@ def test_what_is_planned():
     assert corrections(mechanism="bounded-gnmax") is None
     # Noise that is given is not made dearer.
     assert corrections(epsilon=None, mechanism="moment-gnmax", parameters={"sigma2": 10.0}) == 0
-    asked = {"parameters": {"corrections": 0.1}}
+    asked = {"mechanism": "moment-gnmax", "parameters": {"corrections": 0.1}}
     consent = Consent(column="level", epsilons={"1": 2.0, "2": 4.0})
     assert corrections(epsilon=None, consent=consent) == 0
     for other in ({"student": "gaussian-process"}, many, {"epsilon": None, "consent": consent}):
