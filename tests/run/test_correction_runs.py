@@ -121,7 +121,8 @@ def test_one_record_adds_its_own_part_and_the_sums_are_those_of_the_formula(clas
 
 def test_what_is_planned():
     def corrections(units=1000, *, epsilon=4.0, classes=2, embedded=False, consent=None, **given):
-        options = Options(epsilon=epsilon, delta=1e-6, **given)
+        asked = {"mechanism": "moment-gnmax"} | given if "parameters" in given else given
+        options = Options(epsilon=epsilon, delta=1e-6, **asked)
         plan = make_plan(options, units=units, pool=500, classes=classes, embedded=embedded, consent=consent)
         return getattr(plan.mechanism, "corrections", None)
 
@@ -137,13 +138,13 @@ def test_what_is_planned():
     assert corrections(mechanism="bounded-gnmax") is None
     # Noise that is given is not made dearer.
     assert corrections(epsilon=None, mechanism="moment-gnmax", parameters={"sigma2": 10.0}) == 0
-    asked = {"mechanism": "moment-gnmax", "parameters": {"corrections": 0.1}}
+    asked = {"parameters": {"corrections": 0.1}}
     consent = Consent(column="level", epsilons={"1": 2.0, "2": 4.0})
     assert corrections(epsilon=None, consent=consent) == 0
     for other in ({"student": "gaussian-process"}, many, {"epsilon": None, "consent": consent}):
         with pytest.raises(InvalidInput, match=r"corrections must be 0 for a named student, .*, got 0\.1"):
             corrections(**other, **asked)
-    domain = Domain.of({"a": ["x", "y"], "b": ["u", "v"]})
+    domain = Domain.of({name: {"categories": ["x", "y"]} for name in ("a", "b")})
     with pytest.raises(InvalidInput, match=r"corrections must be 0 if the columns are described, got 0\.1"):
         make_plan(Options(epsilon=4.0, **asked), units=1000, pool=4, classes=2, domain=domain)
 

@@ -138,16 +138,17 @@ def default_per_record_queries(mechanism: Mechanism, *, units: int, pool: int, c
     return min(pool, largest, max(int(votes_by_noise / ratio), least))
 
 
-def corrections_pay(noise: float, *, units: int, embedded: bool) -> bool:
-    """Return whether the correction of a student exceeds its noise.
+def corrections_pay(noise: float, *, units: int, classes: int, embedded: bool) -> bool:
+    """Return whether the correction of a student exceeds its noise, which every class has.
 
     noise: standard deviation of the noise on the corrections, in votes. units: records or users. embedded: whether
     features are embeddings, of which more directions are summed.
 
-    >>> corrections_pay(5.0, units=600, embedded=False), corrections_pay(5.0, units=600, embedded=True)
-    (True, False)
+    >>> [corrections_pay(5.0, units=600, classes=classes, embedded=False) for classes in (2, 3)]
+    [True, False]
     """
-    return units >= (_LEAST_OF_EMBEDDINGS if embedded else _LEAST_FOR_CORRECTIONS) * noise
+    least = _LEAST_OF_EMBEDDINGS if embedded else _LEAST_FOR_CORRECTIONS
+    return units >= least * noise * math.sqrt(classes / 2)
 
 
 def share_of_errors(noise: float, *, units: int, classes: int | None) -> float:

@@ -177,7 +177,7 @@ def with_corrections(
     plan = plan_with(shares={"moments": moments, "corrections": share})
     noise = plan.mechanism.correction_noise
     assert noise is not None
-    pays = given.get("corrections") or corrections_pay(noise, units=plan.teachers, embedded=embedded)
+    pays = given.get("corrections") or corrections_pay(noise, units=plan.teachers, classes=classes, embedded=embedded)
     return plan if pays else plan_with(shares=shares)
 
 
