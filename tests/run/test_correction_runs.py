@@ -136,6 +136,8 @@ def test_what_is_planned():
     assert corrections(parameters={"corrections": 0}) == 0
     assert corrections(100, parameters={"corrections": 0.2}) == 0.2
     assert corrections(mechanism="bounded-gnmax") is None
+    assert corrections(parameters={"errors": 0.4}) == 0
+    assert corrections(parameters={"errors": 0.2}) == 0.5
     # Noise that is given is not made dearer.
     assert corrections(epsilon=None, mechanism="moment-gnmax", parameters={"sigma2": 10.0}) == 0
     asked = {"parameters": {"corrections": 0.1}}

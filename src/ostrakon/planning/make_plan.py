@@ -158,27 +158,30 @@ def with_corrections(
 
     plan_with: from shares of the cost to the plan. Errors: as of `make_plan`.
     """
-    given = options.parameters
+    given, without = options.parameters, partial(plan_with, shares=shares)
+    asked = given.get("corrections")
     possible = is_auto(options.student) and classes <= FEW_CLASSES and consent is None
-    if given.get("corrections"):
-        if not possible:
-            raise InvalidInput(
-                f"corrections must be 0 for a named student, more than {FEW_CLASSES} classes or levels of consent, "
-                f"got {quote(given['corrections'])}."
-            )
-        share = fraction("corrections", given["corrections"])
-    elif given.get("corrections") is not None or given.get("moments") is not None or not possible:
-        return plan_with(shares=shares)
-    elif options.epsilon is None and given.get("sigma2") is not None:
-        return plan_with(shares=shares)  # beside noise that is given, more would be spent than asked for
-    else:
-        share = OF_CORRECTIONS
+    # Beside noise that is given, more would be spent than asked for.
+    settled = given.get("moments") is not None or (options.epsilon is None and given.get("sigma2") is not None)
+    if not asked and (asked is not None or settled or not possible):
+        return without()
+    if not possible:
+        raise InvalidInput(
+            f"corrections must be 0 for a named student, more than {FEW_CLASSES} classes or levels of consent, got "
+            f"{quote(asked)}."
+        )
+    share = fraction("corrections", asked) if asked else OF_CORRECTIONS
     moments = shares.get("moments", SUMS_OF_TABLES) * (1 - share)
-    plan = plan_with(shares={"moments": moments, "corrections": share})
+    try:
+        plan = plan_with(shares={"moments": moments, "corrections": share})
+    except InvalidInput:
+        if asked:
+            raise
+        return without()  # other given numbers leave nothing for them
     noise = plan.mechanism.correction_noise
     assert noise is not None
-    pays = given.get("corrections") or corrections_pay(noise, units=plan.teachers, classes=classes, embedded=embedded)
-    return plan if pays else plan_with(shares=shares)
+    pays = corrections_pay(noise, units=plan.teachers, classes=classes, embedded=embedded)
+    return plan if asked or pays else without()
 
 
 def _plan_of_classes(
