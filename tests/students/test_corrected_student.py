@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from ostrakon.features.corrections import largest_error
 from ostrakon.features.moments import MomentMap
 from ostrakon.students.corrected_student import LEAST, CorrectedStudent, bounded, of_all_classes
+from ostrakon.students.corrected_student import _penalty as penalty_of
 from ostrakon.students.moment_students import ReleasedMoments, records_by_row
 from ostrakon.students.selection import Released
 from ostrakon.validation import InvalidInput
@@ -46,7 +47,9 @@ def test_it_solves_its_equation(scene):
         proba, corrected = bounded(student.predict_proba(public)), fitted.predict_proba(public)
         weight = records_by_row(public, released) / largest_error(proba)
         change = directions.unrounded(public).T @ (weight[:, None] * (corrected - proba))
-        target = sums - sums.mean(axis=1, keepdims=True) - 2 * sigma * fitted.coef_
+        errors = sums - sums.mean(axis=1, keepdims=True)
+        penalty = penalty_of(directions.unrounded(public), weight, proba, errors, sigma)
+        target = errors - penalty @ fitted.coef_
         np.testing.assert_allclose(change, target, atol=2e-3 * np.abs(sums).max())
 
 

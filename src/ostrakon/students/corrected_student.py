@@ -31,8 +31,9 @@ from ostrakon.votes import FloatArray
 
 LEAST = 1e-3
 """Smaller probabilities are replaced by this one, before they are corrected."""
-_PENALTY = 2.0
-"""Of squared weights, in standard deviations of the noise. Chosen on tables that are not in the arena."""
+_EXPONENTS = (0.0, 0.5, 1.0)
+"""Whether weights of all directions vary alike (0), or those of rare directions more, as after scaling them (1)."""
+_VARIANCES = np.geomspace(1e-4, 1e4, 81)
 
 
 def bounded(proba: FloatArray) -> FloatArray:
@@ -98,9 +99,11 @@ class CorrectedStudent(ClassifierMixin, BaseEstimator):
             raise InvalidInput("The released corrections must be finite.")
         self.classes_ = np.arange(sums.shape[1])
         proba, rows = bounded(self._uncorrected(X)), self.directions.unrounded(X)
-        weight, logs, penalty = records_by_row(X, released) / largest_error(proba), np.log(proba), _PENALTY * sigma
+        weight, logs = records_by_row(X, released) / largest_error(proba), np.log(proba)
         # Errors sum to 0 over the classes, so what is left of it is noise.
-        target = (rows * weight[:, None]).T @ proba + sums - sums.mean(axis=1, keepdims=True)
+        errors = sums - sums.mean(axis=1, keepdims=True)
+        target = (rows * weight[:, None]).T @ proba + errors
+        penalty = _penalty(rows, weight, proba, errors, sigma)
 
         def loss(flat: FloatArray) -> tuple[float, FloatArray]:
             weights = flat.reshape(sums.shape)
@@ -108,9 +111,10 @@ class CorrectedStudent(ClassifierMixin, BaseEstimator):
             highest = scores.max(axis=1, keepdims=True)
             corrected = np.exp(scores - highest)
             total = corrected.sum(axis=1, keepdims=True)
+            penalized = penalty @ weights
             value = float(weight @ (highest + np.log(total))[:, 0]) - (weights * target).sum()
-            gradient = (rows * weight[:, None]).T @ (corrected / total) - target + penalty * weights
-            return float(value + penalty / 2 * np.square(weights).sum()), gradient.ravel()
+            gradient = (rows * weight[:, None]).T @ (corrected / total) - target + penalized
+            return float(value + (weights * penalized).sum() / 2), gradient.ravel()
 
         solution = minimize(loss, np.zeros(sums.size), jac=True, method="L-BFGS-B", options={"maxiter": 300})
         self.coef_ = solution.x.reshape(sums.shape)
@@ -133,3 +137,24 @@ class CorrectedStudent(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Return the likeliest class of every row, (rows,)."""
         return self.predict_proba(X).argmax(axis=1)
+
+
+def _penalty(rows: FloatArray, weight: FloatArray, proba: FloatArray, errors: FloatArray, sigma: float) -> FloatArray:
+    """Return the penalty of the weights, (directions, directions), by the likelihood of the released errors.
+
+    The errors are about H W, where H is the sum of weight * p (1 - p) * x x^T over public rows, plus the noise and the
+    randomness of labels, of variances sigma^2 and H. In the eigenvectors of H, with eigenvalues e, let the weights W be
+    normal with variances v e^-a. Then the errors are independent with variances sigma^2 + e + v e^(2 - a). The v and a
+    (one of `_EXPONENTS`) of the largest likelihood are taken, and the penalty (sigma^2 + e) / (v e^(1 - a)) gives W its
+    mean, given the errors.
+    """
+    classes = errors.shape[1]
+    spread = weight * (proba * (1 - proba)).sum(axis=1) / (classes - 1)
+    values, vectors = np.linalg.eigh((rows * spread[:, None]).T @ rows)
+    values = np.maximum(values, 1e-9 * values.max())
+    noise, power = sigma**2 + values, np.square(vectors.T @ errors).sum(axis=1)
+    variances = [v * (values / values.max()) ** -exponent for exponent in _EXPONENTS for v in _VARIANCES]
+    total = noise + np.array(variances) * values**2
+    likelihood = -((classes - 1) * np.log(total) + power / total).sum(axis=1)
+    variance = variances[int(likelihood.argmax())]
+    return (vectors * (noise / (variance * values))) @ vectors.T
