@@ -120,10 +120,12 @@ def test_one_record_adds_its_own_part_and_the_sums_are_those_of_the_formula(clas
 
 
 def test_what_is_planned():
-    def corrections(units=1000, *, epsilon=4.0, classes=2, embedded=False, consent=None, **given):
+    def corrections(units=1000, *, epsilon=4.0, classes=2, embedded=False, images=False, consent=None, **given):
         asked = {"mechanism": "moment-gnmax"} | given if "parameters" in given else given
         options = Options(epsilon=epsilon, delta=1e-6, **asked)
-        plan = make_plan(options, units=units, pool=500, classes=classes, embedded=embedded, consent=consent)
+        plan = make_plan(
+            options, units=units, pool=500, classes=classes, embedded=embedded, images=images, consent=consent
+        )
         return getattr(plan.mechanism, "corrections", None)
 
     assert corrections() == 0.5
@@ -143,7 +145,9 @@ def test_what_is_planned():
     asked = {"parameters": {"corrections": 0.1}}
     consent = Consent(column="level", epsilons={"1": 2.0, "2": 4.0})
     assert corrections(epsilon=None, consent=consent) == 0
-    for other in ({"student": "gaussian-process"}, many, {"epsilon": None, "consent": consent}):
+    # With images, the student may learn from their pixels, or have no probabilities.
+    assert corrections(10_000, images=True, mechanism="moment-gnmax") == 0
+    for other in ({"student": "gaussian-process"}, many, {"images": True}, {"epsilon": None, "consent": consent}):
         with pytest.raises(InvalidInput, match=r"corrections must be 0 for a named student, .*, got 0\.1"):
             corrections(**other, **asked)
     domain = Domain.of({name: {"categories": ["x", "y"]} for name in ("a", "b")})

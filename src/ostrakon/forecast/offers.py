@@ -166,18 +166,19 @@ def make_offers(
     pool: int,
     classes: int,
     unit: Unit = "record",
+    images: bool = False,
     embedded: bool = False,
     target: Target = "classes",
 ) -> tuple[Offer, ...]:
     """Return every mechanism at every epsilon, as `make_plan` plans it for a run of these public sizes.
 
     options: of all offers; with several mechanisms each gets those that it has (`options_for`). records: number of
-    private records, or of users if they are the unit. embedded: as in `make_plan`. target: what is predicted. A refused
-    plan is an offer with a reason.
+    private records, or of users if they are the unit. images, embedded: as in `make_plan`. target: what is predicted. A
+    refused plan is an offer with a reason.
     Errors: `InvalidInput` for a parameter that no mechanism has.
     """
     sizes: dict[str, Any] = {"units": records, "pool": pool, "classes": classes, "unit": unit}
-    sizes |= {"embedded": embedded, "target": target}
+    sizes |= {"images": images, "embedded": embedded, "target": target}
     names = [find(name).name for name in mechanisms]
     declared = {name for mechanism in names for name in find(mechanism).declared()}
     unknown = [name for name, value in options.parameters.items() if value is not None and name not in declared]

@@ -319,8 +319,9 @@ def outlook(
         raise InvalidInput(f"unit must be one of {', '.join(UNITS)}, got {unit!r}.")
     sizes: Any = {"unit": unit, "records": records, "pool": public.rows, "classes": len(public.classes)}
     sizes["target"] = public.target
-    embedded = is_embedded(options.representation, public.X)
-    offers = make_offers(options, epsilons=epsilons, mechanisms=names, embedded=embedded, **sizes)
+    kind: Any = {"images": sees_images(public.X, options.representation)}
+    kind["embedded"] = is_embedded(options.representation, public.X)
+    offers = make_offers(options, epsilons=epsilons, mechanisms=names, **kind, **sizes)
     simulated = [offer for offer in offers if rehearsed == ALL or find(offer.mechanism).per_record]
     planned = [offer for offer in simulated if offer.plan is not None]
     why = _why_not_rehearsed(public, rehearsed, unit=unit, simulated=len(simulated), planned=len(planned))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.data.quantity import Quantity
-from ostrakon.estimators.choices import is_images
+from ostrakon.estimators.choices import is_images, sees_images
 from ostrakon.features.representation import is_embedded
 from ostrakon.features.rowwise import take_rows
 from ostrakon.forecast.interval import MEASURES, Forecast, bounds_of
@@ -323,6 +323,7 @@ class _Simulation:
             embedded = is_embedded(self.options.representation, self.public.X)
             sizes: dict[str, Any] = {"units": self.records, "pool": pool, "classes": len(self.public.classes)}
             sizes["target"] = self.public.target
+            sizes["images"] = sees_images(self.public.X, self.options.representation)
             self.plans[mechanism, epsilon, pool] = make_plan(options, **sizes, embedded=embedded)
         return self.plans[mechanism, epsilon, pool]
 

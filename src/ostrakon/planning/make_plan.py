@@ -114,7 +114,9 @@ def make_plan(
         plan_with: Any = partial(_plan_of_classes, options, name, sizes, consent=consent)
         if name != DEFAULT_MECHANISM:
             return plan_with(shares=shares)
-        return with_corrections(options, plan_with, shares, classes=classes, embedded=embedded, consent=consent)
+        # With images, the student may learn from their pixels, or have no probabilities.
+        possible = is_auto(options.student) and classes <= FEW_CLASSES and consent is None and not images
+        return with_corrections(options, plan_with, shares, possible=possible, classes=classes, embedded=embedded)
     choices = trained_choices(options, name, **sizes)
     try:
         return trained_plan(choices)
@@ -150,25 +152,25 @@ def with_corrections(
     plan_with: Callable[..., Plan],
     shares: dict[str, Any],
     *,
+    possible: bool,
     classes: int,
     embedded: bool,
-    consent: Consent | None,
 ) -> Plan:
     """Return the plan with a correction of the student if a share is given or it pays; else without.
 
-    plan_with: from shares of the cost to the plan. Errors: as of `make_plan`.
+    plan_with: from shares of the cost to the plan. possible: whether the student can be corrected. Errors: as of
+    `make_plan`.
     """
     given, without = options.parameters, partial(plan_with, shares=shares)
     asked = given.get("corrections")
-    possible = is_auto(options.student) and classes <= FEW_CLASSES and consent is None
     # Beside noise that is given, more would be spent than asked for.
     settled = given.get("moments") is not None or (options.epsilon is None and given.get("sigma2") is not None)
     if not asked and (asked is not None or settled or not possible):
         return without()
     if not possible:
         raise InvalidInput(
-            f"corrections must be 0 for a named student, more than {FEW_CLASSES} classes or levels of consent, got "
-            f"{quote(asked)}."
+            f"corrections must be 0 for a named student, images, more than {FEW_CLASSES} classes or levels of consent, "
+            f"got {quote(asked)}."
         )
     share = fraction("corrections", asked) if asked else OF_CORRECTIONS
     moments = shares.get("moments", SUMS_OF_TABLES) * (1 - share)
