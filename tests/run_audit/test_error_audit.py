@@ -1,10 +1,11 @@
-"""Runs with counts of errors and canaries: sound at their own noise, refuted where these counts have less."""
+"""Runs with errors of their student and canaries: sound at their own noise, refuted where these have less."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import ostrakon.teachers.corrections as corrections
 import ostrakon.teachers.errors as errors
 from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.mechanisms import MomentGNMax, QuantityGNMax
@@ -12,7 +13,7 @@ from ostrakon.options.options import Options
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, target_fields
 from ostrakon.run_audit.audit_run import audit_run
-from ostrakon.run_audit.repeated import COUNTS, ERROR_COUNTS, SUMS
+from ostrakon.run_audit.repeated import CORRECTION_SUMS, COUNTS, ERROR_COUNTS, SUMS
 from ostrakon.votes import STEPS
 
 OPTIONS = Options(epsilon=4.0, queries=20, delta=1e-5, jobs=1, parameters={"errors": 0.3, "moments": 0.4})
@@ -43,16 +44,16 @@ def task_of_classes():
     )
 
 
-def less_noise(monkeypatch, share, also=lambda number: True, kind=QuantityGNMax):
+def less_noise(monkeypatch, share, also=lambda number: True, kind=QuantityGNMax, name="noisy_errors"):
     """Counts of errors of the released run (the first table), or of repetitions, have a share of their noise."""
-    honest, drawn = kind.noisy_errors, []
+    honest, drawn = getattr(kind, name), []
 
     def quiet(self, errors, rng):
         drawn.append(None)
         noisy, exact = honest(self, errors, rng), errors.counts / STEPS
         return exact + np.rint(share * (noisy - exact) * STEPS) / STEPS if also(len(drawn)) else noisy
 
-    monkeypatch.setattr(kind, "noisy_errors", quiet)
+    monkeypatch.setattr(kind, name, quiet)
 
 
 def audited(folder, task=task, **options):
@@ -126,3 +127,49 @@ def test_a_price_that_is_too_small_is_certified_above_the_claim(tmp_path, monkey
     monkeypatch.setattr(errors, "error_steps", lambda *given, **more: 6 * said(*given, **more))
     found = audited(tmp_path)
     assert found.certified[ERROR_COUNTS] > found.claimed
+
+
+CORRECTED = {
+    "task": task_of_classes,
+    "mechanism": "moment-gnmax",
+    "parameters": {"errors": 0.03, "moments": 0.1, "corrections": 0.85},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["accuracy", "balanced"])
+def test_a_sound_run_is_not_refuted_and_its_corrections_are_attacked_too(tmp_path, objective):
+    found = audited(tmp_path, **CORRECTED, objective=objective)
+    assert found.contradiction is None
+    assert not found.refuted
+    assert found.certified.keys() == {COUNTS, SUMS, CORRECTION_SUMS, ERROR_COUNTS}
+    assert 0.1 < found.certified[CORRECTION_SUMS] < found.claimed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("share", "repeated_too"), [(0.2, False), (0.8, True)])
+def test_a_run_whose_corrections_lack_noise_is_refuted(tmp_path, monkeypatch, share, repeated_too):
+    """One table has few numbers, so that less noise of it alone must be much less; repetitions show a fifth."""
+    also = {"also": lambda number: repeated_too or number == 1}
+    less_noise(monkeypatch, share, kind=MomentGNMax, name="noisy_corrections", **also)
+    found = audited(tmp_path, **CORRECTED)
+    assert found.refuted
+    assert "noisy corrections" in found.contradiction
+
+
+@pytest.mark.slow
+def test_records_that_add_two_votes_to_the_corrections_are_refuted(tmp_path, monkeypatch):
+    """The canary of the corrections needs more than that."""
+    said = corrections.correction_steps
+    monkeypatch.setattr(corrections, "correction_steps", lambda *given: 2 * said(*given))
+    found = audited(tmp_path, **CORRECTED)
+    assert found.refuted
+    assert "votes to the corrections, where it may add one" in found.contradiction
+
+
+@pytest.mark.slow
+def test_corrections_that_cost_too_little_are_certified_above_the_claim(tmp_path, monkeypatch):
+    """Planted: a record adds twelve votes where the noise is for one."""
+    said = corrections.correction_steps
+    monkeypatch.setattr(corrections, "correction_steps", lambda *given: 12 * said(*given))
+    assert audited(tmp_path, **CORRECTED).certified[CORRECTION_SUMS] > 4.0

@@ -33,7 +33,7 @@ from ostrakon.students.calibration import CalibratedStudent
 from ostrakon.teachers.corrections import CorrectionRule
 from ostrakon.teachers.errors import ErrorRule
 from ostrakon.validation import InvalidInput, fraction
-from ostrakon.votes import BoundedVotes, IntArray, Moments
+from ostrakon.votes import STEPS, BoundedVotes, IntArray, Moments
 
 
 def audit_run(
@@ -108,10 +108,10 @@ def audit_run(
     without, _ = collect(outcome.plan, task.private, view, queries, options, folder=votes_folder)
     assert isinstance(without, BoundedVotes)
     say("Repeating the aggregation")
-    base_errors, errors = _sum_errors(outcome, task, view, options, planted=private, folder=votes_folder)
+    base_errors, errors, too_long = _sum_errors(outcome, task, view, options, planted=private, folder=votes_folder)
     repeated = repeat(outcome.plan, without, view, queries, rng=rng, errors=base_errors)
     say("Building the release again from other private data and the same noise")
-    contradiction = first_difference(folder, outcome.plan, with_canaries, same_options, say=say)
+    contradiction = too_long or first_difference(folder, outcome.plan, with_canaries, same_options, say=say)
     if contradiction is None:
         noise = RunNoise.of(folder, outcome.plan)
         expected = canaries.add_to(without, sums, view.public[queries])
@@ -136,17 +136,19 @@ _CANARIES = 0.98
 
 def _sum_errors(
     outcome: Outcome, task: Task, view: View, options: Options, *, planted: WithCanaries, folder: Path
-) -> tuple[dict[str, RepeatedErrors], dict[str, Moments]]:
-    """Sum the errors of the students without and with canaries, by released table.
+) -> tuple[dict[str, RepeatedErrors], dict[str, Moments], str | None]:
+    """Sum the errors of the students without and with canaries, by released table; also return a contradiction, if a
+    canary may add more than a vote to the corrections.
 
     Repetitions have a canary at a public row where its two targets differ in their errors: for a quantity, that whose
-    estimate is farthest from the middle of the range; for classes, one that is given one of them.
+    estimate is farthest from the middle of the range; for classes, one that is given one of them; for corrections, that
+    where they differ most.
     """
     plan, released = outcome.plan, outcome.student
     transform = None if released.representation is None else released.representation.transform
     seen = task.X_public if transform is None else view.public
     ends = end_steps(np.arange(2)) if plan.target == "quantity" else np.arange(2)
-    base, total = dict[str, RepeatedErrors](), dict[str, Moments]()
+    base, total, too_long = dict[str, RepeatedErrors](), dict[str, Moments](), None
 
     def add(what: str, rule: ErrorRule | CorrectionRule, without: Moments, inputs: FloatArray, at: int) -> None:
         planted_sums = rule.contributions_of((np.arange(len(inputs)), inputs, planted.y)).counts
@@ -161,14 +163,35 @@ def _sum_errors(
         says = ErrorInputs(directions=correction.directions, classes=plan.classes)
         inputs = Estimates.of(corrected.student, transform, seen=seen, says=says)
         without = collect_corrections(plan, task.private, correction, inputs, seed=options.seed, folder=folder)
-        add(CORRECTION_SUMS, correction, without, inputs(planted.X), 0)
+        rows = inputs(planted.X)
+        at, too_long = _longest(correction, rows)
+        add(CORRECTION_SUMS, correction, without, rows, at)
     if plan.mechanism.error_noise is not None:
         estimates = Estimates.of(released.student, transform, seen=seen)
         predictions = estimates(planted.X)
         apart = np.abs(predictions - 0.5) if plan.target == "quantity" else predictions <= 1
         without = collect_errors(plan, task.private, estimates, options, folder=folder)
         add(ERROR_COUNTS, error_rule(plan), without, predictions, int(apart.argmax()))
-    return base, total
+    return base, total, too_long
+
+
+def _longest(rule: CorrectionRule, inputs: FloatArray) -> tuple[int, str | None]:
+    """Return (the row of `inputs` whose two first classes add the most different numbers; a contradiction if any class
+    of a row adds more than a vote, in Euclidean length).
+    """
+    rows, longest, widest, at = np.unique(inputs, axis=0, return_index=True)[1], 0, -1, 0
+    for row in rows.tolist():
+        added = [
+            rule.contributions_of((np.zeros(1, int), inputs[[row]], np.array([one]))).counts
+            for one in range(rule.classes)
+        ]
+        longest = max(longest, *(int(np.square(one).sum()) for one in added))
+        apart = int(np.square(added[0] - added[1]).sum())
+        if apart > widest:
+            widest, at = apart, row
+    if longest <= STEPS**2:
+        return at, None
+    return at, f"a record added {longest**0.5 / STEPS:.4g} votes to the corrections, where it may add one"
 
 
 def _require_auditable(plan: Plan, task: Task) -> float:
