@@ -113,7 +113,8 @@ def test_only_sums_that_are_certainly_centred_cost_less_and_a_run_planned_before
     assert before["parameters"].pop("centred_classes") == 10
     old = plan_from(before, classes=10)
     assert old.mechanism.centred_classes is None
-    assert old.bound.epsilon > 1.02 * plan.bound.epsilon
+    # The sums have a quarter of the cost, half of it without corrections.
+    assert old.bound.epsilon > 1.01 * plan.bound.epsilon
 
 
 @pytest.mark.slow

@@ -121,8 +121,7 @@ def test_one_record_adds_its_own_part_and_the_sums_are_those_of_the_formula(clas
 
 def test_what_is_planned():
     def corrections(units=1000, *, epsilon=4.0, classes=2, embedded=False, images=False, consent=None, **given):
-        asked = {"mechanism": "moment-gnmax"} | given if "parameters" in given else given
-        options = Options(epsilon=epsilon, delta=1e-6, **asked)
+        options = Options(epsilon=epsilon, delta=1e-6, **given)
         plan = make_plan(
             options, units=units, pool=500, classes=classes, embedded=embedded, images=images, consent=consent
         )
@@ -149,7 +148,7 @@ def test_what_is_planned():
     assert corrections(10_000, images=True, mechanism="moment-gnmax") == 0
     for other in ({"student": "gaussian-process"}, many, {"images": True}, {"epsilon": None, "consent": consent}):
         with pytest.raises(InvalidInput, match=r"corrections must be 0 for a named student, .*, got 0\.1"):
-            corrections(**other, **asked)
+            corrections(**{"mechanism": "moment-gnmax"} | other, **asked)
     domain = Domain.of({name: {"categories": ["x", "y"]} for name in ("a", "b")})
     with pytest.raises(InvalidInput, match=r"corrections must be 0 if the columns are described, got 0\.1"):
         make_plan(Options(epsilon=4.0, **asked), units=1000, pool=4, classes=2, domain=domain)

@@ -21,7 +21,7 @@ from ostrakon.planning.defaults import (
 from ostrakon.planning.plan import INTERACTIVE
 from ostrakon.validation import InvalidInput, quote, whole
 
-_PER_RECORD = ("max_contributions", "moments")
+_PER_RECORD = ("max_contributions", "moments", "corrections", "errors")
 """Parameters of mechanisms of per-record teachers."""
 _STUDENTS_OF_SUMS = ("moments", "gaussian-process", "MomentLogistic", "MomentVote", "GaussianProcessStudent")
 """Students that learn from sums of features by class."""

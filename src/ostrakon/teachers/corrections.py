@@ -46,7 +46,7 @@ class CorrectionRule:
         A row with a number that is not finite adds nothing. Errors: `InvalidInput` for other classes.
         """
         owner_ids, rows, targets = block
-        rows, labels = np.asarray(rows, np.float64), np.asarray(targets, np.int64)
+        rows, labels = np.ascontiguousarray(rows, np.float64), np.asarray(targets, np.int64)
         if len(labels) and not 0 <= labels.min() <= labels.max() < self.classes:
             raise InvalidInput(f"The classes of the private rows must be numbers below {self.classes}.")
         proba, directions = rows[:, : self.classes], rows[:, self.classes :]
