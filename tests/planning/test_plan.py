@@ -32,7 +32,7 @@ def test_without_epsilon_and_noise_the_epsilon_is_two():
 
 
 def test_embeddings_pay_more_for_sums_at_the_same_price():
-    asked = Options(mechanism="moment-gnmax", epsilon=1.0, parameters={"errors": 0})
+    asked = Options(mechanism="moment-gnmax", epsilon=1.0, parameters={"errors": 0, "corrections": 0})
     table, embeddings = (make_plan(asked, **SIZES, embedded=embedded) for embedded in (False, True))
     assert (table.mechanism.moments, embeddings.mechanism.moments) == (0.5, 0.8)
     # Of mu squared 0.8 instead of 0.5 pays for the sums, at the same epsilon.
@@ -43,7 +43,10 @@ def test_embeddings_pay_more_for_sums_at_the_same_price():
     assert 0.99 < embeddings.bound.epsilon <= 1
     chosen = make_plan(replace(asked, parameters={"moments": 0.3}), **SIZES, embedded=True)
     assert chosen.mechanism.moments == 0.3
-    assert make_plan(replace(asked, mechanism="bounded-gnmax"), **SIZES, embedded=True).mechanism.moment_noise is None
+    with_corrections = make_plan(replace(asked, parameters={}), **SIZES).mechanism
+    assert (with_corrections.moments, with_corrections.corrections) == (0.25, 0.5)
+    bounded = Options(mechanism="bounded-gnmax", epsilon=1.0)
+    assert make_plan(bounded, **SIZES, embedded=True).mechanism.moment_noise is None
 
 
 def of_a_quantity(units, **options):
@@ -73,7 +76,8 @@ def test_the_share_of_the_errors_may_be_given():
 
 @pytest.mark.parametrize("mechanism", ["bounded-gnmax", "moment-gnmax"])
 def test_removed_neighbours_need_less_noise_and_change_the_meaning_of_epsilon(mechanism):
-    asked = Options(mechanism=mechanism, epsilon=1.0, parameters={"errors": 0})
+    parameters = {"errors": 0, "corrections": 0} if mechanism == "moment-gnmax" else {"errors": 0}
+    asked = Options(mechanism=mechanism, epsilon=1.0, parameters=parameters)
     replaced, removed = (make_plan(replace(asked, neighbours=one), **SIZES) for one in (None, "removed"))
     assert 0.9999 < removed.bound.epsilon <= 1
     # Sums that are centred over ten classes move by 0.9, where one record replaced moves them by 2.
