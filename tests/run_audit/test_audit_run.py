@@ -150,7 +150,7 @@ def test_canaries_in_the_sums_certify_more_than_is_claimed_where_noise_is_missin
             return exact + np.rint(share * (honest(self, moments, rng) - exact) * 1024) / 1024
 
         with mock.patch.object(MomentGNMax, "noisy_moments", quiet):
-            found = repeat(plan, without, view, queries, rng=rng())
+            found = repeat(plan, without, view, queries, rng=rng(), errors={})
         assert (found.breaks(plan, [], error=1e-4) is not None) == (share < 1)
         certified.append(audit_one_run(found.scores[SUMS], found.coins, **claim).mu)
     # Sums are half of the cost, and their share of it is certified but for what 2,000 guesses leave open.
@@ -364,11 +364,11 @@ def test_one_cell_without_noise_and_noise_shared_by_tables_are_refuted(task):
         return (moments.counts + np.rint(noise * 1024)) / 1024
 
     with mock.patch.object(MomentGNMax, "noisy_counts", one_cell):
-        found = repeat(plan, without, view, queries, rng=rng()).breaks(plan, [], error=1e-4)
+        found = repeat(plan, without, view, queries, rng=rng(), errors={}).breaks(plan, [], error=1e-4)
     assert "cell 69 has noise of standard deviation 0 where" in found
     with (
         mock.patch.object(MomentGNMax, "noisy_counts", remembered),
         mock.patch.object(MomentGNMax, "noisy_moments", shared),
     ):
-        found = repeat(plan, without, view, queries, rng=rng()).breaks(plan, [], error=1e-4)
+        found = repeat(plan, without, view, queries, rng=rng(), errors={}).breaks(plan, [], error=1e-4)
     assert "all tables of several aggregations: noise is used again" in found
