@@ -302,7 +302,8 @@ def _answers(release: EarlierRelease, statement: Statement, plan: Plan) -> Answe
     if several:
         # Votes for labels, or for and against them.
         columns = (*columns, 2 * columns[0])
-    for noisy, rows in ((release.counts, statement.queries), (release.moments, None)):
+    tables = ((release.counts, statement.queries), (release.moments, None), (release.corrections, None))
+    for noisy, rows in tables:
         if noisy is None:
             continue
         if noisy.ndim != 2 or noisy.shape[1] not in columns or rows not in (None, len(noisy)):
