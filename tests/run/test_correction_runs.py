@@ -21,6 +21,7 @@ from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.report.recorded import find_recorded
 from ostrakon.run.inputs.private_data import Rows
+from ostrakon.statements.sentences import CORRECTED
 from ostrakon.students.corrected_student import CorrectedStudent, bounded
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
@@ -79,7 +80,7 @@ def test_the_statement_says_what_was_released_and_its_price_covers_it(run):
     assert content["guarantee"]["epsilon"] == pytest.approx(gaussian_dp_epsilon(mu, 1e-4), abs=4e-4)
     assert 3.99 < content["guarantee"]["epsilon"] <= 4
     assert any("to sums that correct the student" in remark for remark in content["remarks"])
-    assert content["tuned"]["probabilities"].startswith("corrected by noisy sums of its errors")
+    assert content["tuned"]["probabilities"].startswith(CORRECTED)
     assert "noisy_corrections.csv" in (run / "release" / "model_card.md").read_text()
     noisy = pd.read_csv(run / "release" / "noisy_corrections.csv", index_col=0).to_numpy() * STEPS
     assert (noisy == np.rint(noisy)).all()

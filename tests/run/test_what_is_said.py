@@ -65,7 +65,7 @@ def test_the_agreement_with_the_private_labels_is_estimated():
     assert student.low <= right <= student.high
     assert majority.low <= np.mean(Y == 0) <= majority.high
     (remark,) = model.statement_.remarks
-    assert "every record added one vote to counts of its errors (its right and wrong predictions)" in remark
+    assert "every record added one vote to counts of the student's errors (its right and wrong predictions)" in remark
 
 
 @pytest.mark.slow

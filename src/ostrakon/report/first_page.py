@@ -10,7 +10,14 @@ from ostrakon.data.quantity import Quantity
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.markdown import escaped
 from ostrakon.run.stages.estimates import OTHER_STUDENT, why_no_estimate
-from ostrakon.statements.sentences import DROPPED_OUT, REFITTED, changed_in_words, consent_in_words, of_records
+from ostrakon.statements.sentences import (
+    DROPPED_OUT,
+    REFITTED,
+    changed_in_words,
+    consent_in_words,
+    is_corrected,
+    of_records,
+)
 from ostrakon.statements.statement import delta_in_words
 from ostrakon.students.measures import AnyMeasures, Measures
 from ostrakon.students.prediction_intervals import PredictionIntervals
@@ -85,7 +92,8 @@ def first_page(
     decided = isinstance(measures, Measures)  # by test rows
     rows = "public rows" if content["protects"] == "records" else "rows of which only the labels are private"
     sums = any(batch["parameters"].get("moments") for batch in content["rounds"])
-    more = ", noisy votes of teachers and noisy sums of the private rows' features"
+    errors = "; noisy sums of its errors on the private rows corrected it" if is_corrected(content["tuned"]) else ""
+    more = f", noisy votes of teachers and noisy sums of the private rows' features{errors}"
     votes = rows + (more if sums else " and noisy votes of teachers")
     if "quantity" in content:
         features = "features and " if content["tuned"]["student"].startswith(SUMS) else ""

@@ -147,12 +147,14 @@ def offer_table(offer: Offer) -> Table:
     table, plan = pairs_table(()), offer.plan
     assert plan is not None
     table.add_row("Mechanism", offer.mechanism)
-    table.add_row("Teachers", f"{plan.teachers:,}" + (" (every record or user is one)" if plan.per_record else ""))
+    table.add_row("Teachers", f"{plan.teachers:,}" + (f" (every {offer.unit} is one)" if plan.per_record else ""))
     queries, answers, noise, signal, worst, odds = _cells(offer)
     table.add_row("Queries", queries)
     table.add_row("Answers", answers)
-    table.add_row("Noise", noise)
+    table.add_row("Noise", noise if noise == "–" else f"standard deviation of {noise} votes")
     table.add_row("Votes on a query / noise", signal)
+    if len(shares := plan.mechanism.cost_shares if plan.per_record else {}) > 1:
+        table.add_row("Cost", ", ".join(f"{what} {share:.1%}" for what, share in shares.items() if share > 0))
     if plan.target == "classes":
         table.add_row("Estimated accuracy", _range_of_accuracy(plan))
     table.add_row("Worst case" if plan.gate is None else "Behind a gate", f"epsilon {worst}, delta {plan.delta!r}")

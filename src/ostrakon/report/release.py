@@ -39,6 +39,7 @@ from ostrakon.run.folder import RunFolder
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.stages.estimates import why_no_recalls
 from ostrakon.run.steps import FinishedRun
+from ostrakon.statements.sentences import student_in_words
 from ostrakon.validation import InvalidInput
 
 _PUBLIC = 0o644
@@ -158,7 +159,7 @@ def _write_pages(
     by_class = ", ".join(f"{one.label} {one.in_words()}" for one in recalls if one.label is not None)
     by_class = by_class or why_no_recalls(estimates)
     facts = {
-        "Student": run.student_name,
+        "Student": student_in_words(run.student_name, run.statement.tuned),
         **{one.title: f"{one.in_words()}, of {one.counted}" for one in recalls if one.label is None},
         **({"Recall by class (estimated)": by_class} if by_class else {}),
         **({"Agreement of candidates with released answers held out from them": tried} if tried else {}),

@@ -16,7 +16,7 @@ from ostrakon.run.budget import Budget
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.stages.estimates import OTHER_STUDENT, why_no_estimate, why_no_recalls
 from ostrakon.run.steps import FinishedRun
-from ostrakon.statements.sentences import changed_in_words
+from ostrakon.statements.sentences import changed_in_words, student_in_words
 from ostrakon.statements.statement import Unit, delta_in_words, round_up
 from ostrakon.students.measures import Measures
 
@@ -108,7 +108,7 @@ def _student(run: FinishedRun) -> Iterator[tuple[str, str]]:
         yield WARNING, f"on the test rows {no_better}. More records, a larger epsilon or other columns may help."
     if measures is not None and measures.caution:
         yield WARNING, f"on the test rows {measures.caution}."
-    yield "Student", run.student_name
+    yield "Student", student_in_words(run.student_name, run.statement.tuned)
     yield from (_estimate(one) for one in run.statement.estimates if isinstance(one, Agreement))
     yield from _recalls(run)
 

@@ -14,6 +14,7 @@ from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.votes import pair_map
 from ostrakon.statements.adjacency import SAME_SIZE
+from ostrakon.statements.sentences import CORRECTED
 from ostrakon.statements.statement import Protects, Statement, round_up, weak_remark
 from ostrakon.statements.versions import versions
 from ostrakon.students.by_label import StudentByLabel
@@ -72,7 +73,7 @@ def calibration_in_words(selection: Selection, *, labels: bool) -> dict[str, str
     words = list[str]()
     corrected = student.student if isinstance(student, CalibratedStudent) else student
     if isinstance(corrected, CorrectedStudent):
-        words, student = ["corrected by noisy sums of its errors on private records"], corrected.student
+        words, student = [CORRECTED], corrected.student
     elif not isinstance(student, CalibratedStudent):
         # A temperature of 1 may have been chosen; without held-out counts none was tried.
         untried = not selection.how and selection.proba is None and hasattr(student, "predict_proba")
@@ -301,8 +302,8 @@ def _correction_remark(plan: Plan, unit: str) -> str:
     if noise is None:
         return ""
     return (
-        f"After a first student was fitted from these, every {unit} added its features times the error of this "
-        "student, at most one vote (Euclidean length), to sums that correct the student. They were released with "
+        f"A first student learned from these. Then every {unit} added its features, times the first student's "
+        "error, to sums that correct the student (at most one vote, Euclidean length). They were released with "
         f"noise of standard deviation {rounded(noise)} votes. The guarantee covers them, too. "
     )
 
@@ -314,7 +315,7 @@ def _error_remark(plan: Plan, unit: str) -> str:
         return ""
     if plan.target == "classes":
         return (
-            f"After the student was fitted from these, every {unit} added one vote to counts of its errors (its right "
+            f"After the student was finished, every {unit} added one vote to counts of the student's errors (its right "
             f"and wrong predictions), which were released with noise of standard deviation {rounded(noise)} votes. The "
             "guarantee covers them, too. "
         )

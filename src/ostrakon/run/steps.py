@@ -316,7 +316,7 @@ def sum_corrections(
     context: RunContext, plan: Plan, queries: IntArray, answers: Answers, learning: Learning, selection: Selection
 ) -> Answers:
     """Return the answers with noisy corrections of the student, drawn once and settled."""
-    context.say("Summing the student's errors")
+    context.say("Correcting the student")
     rule = correction_rule(plan, learning, queries)
     says = ErrorInputs(directions=rule.directions, classes=rule.classes)
 

@@ -1,5 +1,6 @@
 """The privacy statement in words, for the model card."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ostrakon.mechanisms.base import Relation
@@ -9,6 +10,18 @@ REFITTED = "The student was trained again, from the noisy answers of an earlier 
 """How the remark on a refit begins."""
 DROPPED_OUT = " dropped out: nothing of "
 """What the remark on owners that dropped out of a study contains."""
+CORRECTED = "corrected by noisy sums of the first student's errors on private records"
+"""How the entry of `tuned` on the probabilities of a corrected student begins."""
+
+
+def is_corrected(tuned: Mapping[str, str]) -> bool:
+    """Return whether the student was corrected, from what a statement has under `tuned`."""
+    return tuned.get("probabilities", "").startswith(CORRECTED)
+
+
+def student_in_words(name: str, tuned: Mapping[str, str]) -> str:
+    """Return the name of a student, and whether it was corrected."""
+    return f"{name}, corrected by noisy sums of its errors" if is_corrected(tuned) else name
 
 
 def claim(content: dict[str, Any]) -> str:

@@ -61,7 +61,7 @@ def collect_corrections(
     Guarantee: what a record adds depends on that record and on what was released before.
     """
     rows = rows_of(private, inputs, seed=seed, folder=folder)
-    sums = sum_contributions(rows, rule, units=plan.teachers, progress=progress, label="Summing the student's errors")
+    sums = sum_contributions(rows, rule, units=plan.teachers, progress=progress, label="Correcting the student")
     return Moments(sums.counts, teachers=plan.teachers)
 
 
