@@ -135,8 +135,9 @@ def test_the_release_holds_the_sums_of_features(task, tmp_path):
 
 
 def test_a_run_pays_less_for_centred_sums_of_removed_records_and_a_plan_of_before_pays_what_it_did(task, tmp_path):
+    parameters = {"errors": 0, "corrections": 0}
     request = Options(
-        mechanism="moment-gnmax", epsilon=2.0, queries=20, neighbours="removed", jobs=1, parameters={"errors": 0}
+        mechanism="moment-gnmax", epsilon=2.0, queries=20, neighbours="removed", jobs=1, parameters=parameters
     )
     outcome = run(tmp_path / "run", task, request)
     mechanism, content = outcome.plan.mechanism, outcome.statement.as_dict()
