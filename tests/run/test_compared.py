@@ -10,9 +10,9 @@ from ostrakon.features.sums import SumMap
 from ostrakon.run.stages import other_targets
 from ostrakon.run.stages import student as of_classes
 from ostrakon.run.stages.compared import _Comparison
-from ostrakon.students.cells import cell_of
+from ostrakon.students.cells import cell_by_query, cell_of
 from ostrakon.students.moment_students import ReleasedMoments
-from ostrakon.students.selection import Released, _cells
+from ostrakon.students.selection import Cells, Released
 from ostrakon.votes import STEPS
 
 QUICK = {"random_state": 0, "delta": 1e-5, "n_queries": 60}
@@ -169,7 +169,7 @@ def scores(records: tuple, *, runs: int = 12, scale: float = 1.0, known: float =
         moments = ReleasedMoments(sums=sums + scale * 4 * noise, sigma=4.0, records=len(X), directions=feature_map)
         noisy = counts + scale * 8 * rng.normal(size=counts.shape)
         released = Released(queries=np.arange(20), counts=noisy, sigma2=8.0, moments=moments)
-        judge = _Comparison.of(X, released, _cells(X, np.arange(20), seed=0))
+        judge = _Comparison.of(X, released, Cells(cell_index=cell_by_query(X, np.arange(20))))
         better = 0.3 * X[:, 0] + known * feature_map.unrounded(X) @ feature_map.sums(noise)
         ahead, sd = judge.gain(better, other)
         found.append((ahead - (np.square(y - other) - np.square(y - better)).sum()) / sd)
