@@ -134,8 +134,8 @@ def _delta(mu: float, epsilon: float) -> float:
     return float(norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu)))
 
 
-def ours(held: Contest, epsilon: float, neighbours: str, delta: float, seed: int) -> tuple[Any, str]:
-    """Probabilities of the test rows, and which student it was."""
+def ours(held: Contest, epsilon: float, neighbours: str, delta: float, seed: int, **more: Any) -> tuple[Any, str]:
+    """Probabilities of the test rows, and which student it was. more: other options than the defaults."""
     task = Task(
         private=Rows(X=held.X, y=held.y.astype(np.int64)),
         classes=tuple(map(str, range(held.classes))),
@@ -143,7 +143,9 @@ def ours(held: Contest, epsilon: float, neighbours: str, delta: float, seed: int
         X_test=held.X_test,
         y_test=held.y_test,
     )
-    asked = Options(epsilon=epsilon, delta=delta, neighbours=neighbours, seed=seed, representation=held.representation)
+    asked = Options(
+        epsilon=epsilon, delta=delta, neighbours=neighbours, seed=seed, representation=held.representation, **more
+    )
     done = run_steps(task, asked, Storage(), rng=np.random.default_rng([seed, round(1000 * epsilon)]))
     likely = np.zeros((len(held.y_test), held.classes))
     likely[:, [int(label) for label in done.student.classes_]] = done.student.predict_proba(held.X_test)

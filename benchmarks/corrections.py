@@ -4,47 +4,30 @@
         [--epsilons 1 2 4] [--neighbours replaced removed]
 
 Sets are those of `arena.py`. Both runs have one epsilon: without a correction (`corrections=0`), votes and sums have
-its share of the cost. Where the default has none (too few records), both are equal and the line says so. Prints a line
-for each set, the mean difference with its standard error over seeds, and the mean over sets.
+its share of the cost. Where the default has none (too few records), both are equal. Prints the mean difference of
+each set with its standard error over seeds, and the mean over sets.
 """
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from sklearn.metrics import log_loss
 
-from arena import REMOVED, REPLACED, Contest, contest
-from ostrakon.options.options import Options
+from arena import REMOVED, REPLACED, SCORES, Contest, contest, ours, scores
 from ostrakon.planning.defaults import default_delta
-from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task
-from ostrakon.run.steps import run_steps
-from ostrakon.run.storage import Storage
 from ostrakon.validation import InvalidInput
 
+WITHOUT: dict[str, Any] = {"mechanism": "moment-gnmax", "parameters": {"corrections": 0}}
 
-def scores(held: Contest, epsilon: float, neighbours: str, seed: int, *, corrected: bool) -> tuple[float, float, bool]:
-    """Return accuracy in %, log loss, and whether the student was corrected."""
-    asked = {} if corrected else {"mechanism": "moment-gnmax", "parameters": {"corrections": 0}}
-    delta = default_delta(len(held.y))
-    options = Options(epsilon=epsilon, delta=delta, neighbours=neighbours, seed=seed, **asked)
-    task = Task(
-        private=Rows(X=held.X, y=held.y.astype(np.int64)),
-        classes=tuple(map(str, range(held.classes))),
-        X_public=held.X_public,
-        X_test=held.X_test,
-        y_test=held.y_test,
-    )
-    done = run_steps(task, options, Storage(), rng=np.random.default_rng([seed, round(1000 * epsilon)]))
-    likely = np.full((len(held.y_test), held.classes), 1e-6)
-    likely[:, [int(label) for label in done.student.classes_]] += done.student.predict_proba(held.X_test)
-    likely /= likely.sum(axis=1, keepdims=True)
-    accuracy = 100 * float(np.mean(likely.argmax(axis=1) == held.y_test))
-    loss = float(log_loss(held.y_test, likely, labels=np.arange(held.classes)))
-    return accuracy, loss, done.plan.mechanism.correction_noise is not None
+
+def scored(held: Contest, epsilon: float, neighbours: str, seed: int, **more: Any) -> tuple[float, float]:
+    """Return accuracy in % and log loss."""
+    likely, _ = ours(held, epsilon, neighbours, default_delta(len(held.y)), seed, **more)
+    found = dict(zip(SCORES, scores(likely, held.y_test, 0.0), strict=True))
+    return 100 * float(found["accuracy"]), float(found["log_loss"])
 
 
 def main() -> None:
@@ -70,18 +53,17 @@ def main() -> None:
                 for seed in given.seeds:
                     held = contest(name, given.data, given.work, seed, photos=0)
                     try:
-                        *with_it, corrected = scores(held, epsilon, neighbours, seed, corrected=True)
-                        *without, _ = scores(held, epsilon, neighbours, seed, corrected=False)
+                        runs = [scored(held, epsilon, neighbours, seed, **more) for more in ({}, WITHOUT)]
                     except InvalidInput:
                         continue
-                    found.append((*np.subtract(with_it, without), corrected))
+                    found.append(np.subtract(*runs))
                 if not found:
                     continue
                 mean, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / len(found) ** 0.5
                 means.append(mean)
                 print(
-                    f"one record {neighbours}, epsilon {epsilon:g}, {name}: accuracy {mean[0]:+.1f} ± {error[0]:.1f}, "
-                    f"log loss {mean[1]:+.3f} ± {error[1]:.3f}, corrected in {mean[2]:.0%} of {len(found)} runs",
+                    f"one record {neighbours}, epsilon {epsilon:g}, {name}, {len(found)} runs: "
+                    f"accuracy {mean[0]:+.1f} ± {error[0]:.1f}, log loss {mean[1]:+.3f} ± {error[1]:.3f}",
                     flush=True,
                 )
             total = np.mean(means, axis=0)
