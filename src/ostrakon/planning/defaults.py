@@ -148,7 +148,7 @@ def corrections_pay(noise: float, *, units: int, classes: int, embedded: bool) -
     [True, False]
     """
     least = _LEAST_OF_EMBEDDINGS if embedded else _LEAST_FOR_CORRECTIONS
-    return units >= least * noise * math.sqrt(classes / 2)
+    return units >= least * noise * classes / 2
 
 
 def share_of_errors(noise: float, *, units: int, classes: int | None) -> float:
