@@ -183,7 +183,7 @@ def test_a_dry_run_prints_the_plan_of_the_run_and_writes_nothing(command, tables
     assert code == 0
     for told in ("moment-gnmax", "Teachers 600", f"Queries {plan.queries}", "given by the operator", "age", "town"):
         assert told in words
-    assert f"Noise {plan.mechanism.parameters()['sigma2']:.4g}" in words
+    assert f"Noise standard deviation of {plan.mechanism.parameters()['sigma2']:.4g} votes" in words
     half_width = 196 * plan.mechanism.error_noise / 600
     assert f"Estimated accuracy ±{half_width:.1f} percentage points, for 5.0% of the cost" in words
     assert "A dry run: nothing was trained, asked or written." in words
