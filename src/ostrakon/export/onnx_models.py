@@ -129,9 +129,12 @@ def _moment_vote(graph: Graph, model: Any, rows: Any) -> Answer:
 
 def _other(graph: Graph, model: Any, rows: Any) -> str:
     """Return probabilities of all classes by the other student of a mean."""
-    selector = np.zeros((len(model.other_.classes_), len(model.classes_)))
-    selector[np.arange(len(selector)), np.asarray(model.other_.classes_, np.int64)] = 1
-    return graph.add("MatMul", classified(graph, model.other_, rows)[1], selector)
+    return graph.add("MatMul", classified(graph, model.other_, rows)[1], _selector(model.other_, model))
+
+
+def _selector(part: Any, model: Any) -> np.ndarray:
+    """Return a matrix that gives columns for the classes of a part their places among all classes."""
+    return np.eye(len(model.classes_))[np.asarray(part.classes_, np.int64)]
 
 
 def _share(graph: Graph, model: Any, rows: Any) -> Answer:
@@ -163,12 +166,8 @@ def _calibrated(graph: Graph, model: Any, rows: Any) -> Answer:
 
 
 def _corrected(graph: Graph, model: Any, rows: Any) -> Answer:
-    likely = classified(graph, model.student, rows)[1]
-    known = np.asarray(model.student.classes_, np.int64)
-    selector, unknown = np.zeros((len(known), len(model.classes_))), np.full(len(model.classes_), LEAST_CORRECTED)
-    selector[np.arange(len(known)), known] = 1
-    unknown[known] = 0
-    likely = graph.add("Add", graph.add("MatMul", likely, selector), unknown[None])
+    # Classes that the student does not know have 0 here, and the least probability after this.
+    likely = graph.add("MatMul", classified(graph, model.student, rows)[1], _selector(model.student, model))
     scores = graph.add("Log", graph.add("Max", likely, LEAST_CORRECTED))
     scores = graph.add("Add", scores, of_directions(graph, model.directions, model.coef_, rows))
     likely = softmax(graph, scores)

@@ -31,8 +31,8 @@ number."""
 OF_CORRECTIONS = 0.5
 """Share of the cost for the correction of the default student of classes."""
 _LEAST_FOR_CORRECTIONS, _LEAST_OF_EMBEDDINGS = 100, 500
-"""With fewer records for each standard deviation of the noise on corrections, these do more harm than good. Chosen on
-tables that are not in the arena, and on SST-2: see benchmarks/README.md.
+"""With fewer records for each standard deviation of the noise on corrections of two classes, and in proportion of more,
+these do more harm than good. Chosen on tables and on SST-2: see benchmarks/README.md.
 """
 _OF_ERRORS_OF_MANY = 0.01
 """Smallest share for classes, so that the recall of a rare class is known, too."""

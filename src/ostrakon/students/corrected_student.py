@@ -101,8 +101,8 @@ class CorrectedStudent(ClassifierMixin, BaseEstimator):
         proba, rows = bounded(self._uncorrected(X)), self.directions.unrounded(X)
         weight, logs = records_by_row(X, released) / largest_error(proba), np.log(proba)
         # Errors sum to 0 over the classes, so what is left of it is noise.
-        errors = sums - sums.mean(axis=1, keepdims=True)
-        target = (rows * weight[:, None]).T @ proba + errors
+        errors, weighted = sums - sums.mean(axis=1, keepdims=True), rows * weight[:, None]
+        target = weighted.T @ proba + errors
         penalty = _penalty(rows, weight, proba, errors, sigma)
 
         def loss(flat: FloatArray) -> tuple[float, FloatArray]:
@@ -113,7 +113,7 @@ class CorrectedStudent(ClassifierMixin, BaseEstimator):
             total = corrected.sum(axis=1, keepdims=True)
             penalized = penalty @ weights
             value = float(weight @ (highest + np.log(total))[:, 0]) - (weights * target).sum()
-            gradient = (rows * weight[:, None]).T @ (corrected / total) - target + penalized
+            gradient = weighted.T @ (corrected / total) - target + penalized
             return float(value + (weights * penalized).sum() / 2), gradient.ravel()
 
         solution = minimize(loss, np.zeros(sums.size), jac=True, method="L-BFGS-B", options={"maxiter": 300})
