@@ -4,6 +4,8 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ostrakon.accounting import gaussian_dp_delta, gaussian_dp_epsilon
 from ostrakon.accounting.epsilons import WorstCase
@@ -85,3 +87,23 @@ def test_a_single_use_of_the_budget_is_no_chart_beside_the_curve(monkeypatch, pa
     page = charts.released_charts(outcome)
     assert page.count("Where the privacy budget went") == bars
     assert page.endswith(f"{curve}labels")
+
+
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=9).filter(any), st.sampled_from([0, 1]))
+def test_printed_shares_add_up_to_100_and_are_rounded_to_a_neighbour(parts, digits):
+    shares = [part / sum(parts) for part in parts]
+    printed = [float(text.removesuffix("%")) for text in charts.percents(shares, digits=digits)]
+    assert sum(printed) == pytest.approx(100, abs=1e-9)
+    assert all(abs(100 * share - value) < 10**-digits + 1e-9 for share, value in zip(shares, printed, strict=True))
+
+
+def test_the_bars_of_the_budget_add_up_to_100_percent(monkeypatch):
+    # Rounded on their own, these would say 34%, 34% and 33%.
+    shares = [("answers", 0.335, "answered"), ("sums", 0.335, "answered"), ("counts", 0.33, "answered")]
+    monkeypatch.setattr(charts, "budget_shares", lambda outcome: shares)
+    monkeypatch.setattr(charts, "curve_chart", lambda statement: "")
+    monkeypatch.setattr(charts, "_labels", lambda outcome: "")
+    page = charts.released_charts(
+        SimpleNamespace(statement=SimpleNamespace(guarantee=None), quantity=None, several=False)
+    )
+    assert re.findall(r"(\d+)%</span>", page) == ["34", "33", "33"]

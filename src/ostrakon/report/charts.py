@@ -2,7 +2,7 @@
 
 import html
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -57,9 +57,10 @@ def released_charts(outcome: FinishedRun) -> str:
 
     Guarantee: a function of released and public numbers.
     """
+    shares = budget_shares(outcome)
     budget = [
-        Bar(name=what, share=share, value=f"{share:.0%}", colour=colour)
-        for what, share, colour in budget_shares(outcome)
+        Bar(name=what, share=share, value=percent, colour=colour)
+        for (what, share, colour), percent in zip(shares, percents(share for _, share, _ in shares), strict=True)
     ]
     if outcome.several:
         student_charts = _rates(outcome)
@@ -136,6 +137,19 @@ def _labels(outcome: FinishedRun) -> str:
         for label in classes
     ]
     return bar_chart(title, bars)
+
+
+def percents(shares: Iterable[float], *, digits: int = 0) -> list[str]:
+    """Return shares that add up to 1 as percentages that add up to 100 as printed: the largest remainders are raised.
+
+    >>> percents([0.335, 0.335, 0.33]), percents([1 / 3] * 3, digits=1)
+    (['34%', '33%', '33%'], ['33.4%', '33.3%', '33.3%'])
+    """
+    exact = np.array([*shares]) * 100 * 10**digits
+    whole = np.floor(exact)
+    raised = np.argsort(whole - exact, kind="stable")[: round(float(exact.sum() - whole.sum()))]
+    whole[raised] += 1
+    return [f"{number / 10**digits:.{digits}f}%" for number in whole]
 
 
 def budget_shares(outcome: FinishedRun) -> list[tuple[str, float, Colour]]:

@@ -13,6 +13,7 @@ from ostrakon.forecast.rehearsal import Rehearsal
 from ostrakon.forecast.without_noise import WITHOUT_NOISE
 from ostrakon.mechanisms.registry import find
 from ostrakon.planning.plan import Plan
+from ostrakon.report.charts import percents
 from ostrakon.report.table import pairs_table
 from ostrakon.run.stages.estimates import why_no_estimate
 from ostrakon.statements.statement import round_up
@@ -153,8 +154,8 @@ def offer_table(offer: Offer) -> Table:
     table.add_row("Answers", answers)
     table.add_row("Noise", noise if noise == "–" else f"standard deviation of {noise} votes")
     table.add_row("Votes on a query / noise", signal)
-    if len(shares := plan.mechanism.cost_shares if plan.per_record else {}) > 1:
-        table.add_row("Cost", ", ".join(f"{what} {share:.1%}" for what, share in shares.items() if share > 0))
+    if plan.per_record and len(costs := _costs(plan)) > 1:
+        table.add_row("Cost", ", ".join(f"{what} {percent}" for what, percent in costs.items()))
     if plan.target == "classes":
         table.add_row("Estimated accuracy", _range_of_accuracy(plan))
     table.add_row("Worst case" if plan.gate is None else "Behind a gate", f"epsilon {worst}, delta {plan.delta!r}")
@@ -177,7 +178,13 @@ def _range_of_accuracy(plan: Plan) -> str:
     if noise is None:
         return f"none: {why_no_estimate(plan.tuned, counted=False, per_record=plan.per_record)}"
     points = 100 * half_width_of_accuracy(noise, units=plan.teachers, classes=plan.classes)
-    return f"±{points:.1f} percentage points, for {plan.mechanism.parameters()['errors']:.1%} of the cost"
+    return f"±{points:.1f} percentage points, for {_costs(plan)['counts of errors']} of the cost"
+
+
+def _costs(plan: Plan) -> dict[str, str]:
+    """Return what is released with the answers and its share of the cost, as printed."""
+    shares = {what: share for what, share in plan.mechanism.cost_shares.items() if share > 0}
+    return dict(zip(shares, percents(shares.values(), digits=1), strict=True))
 
 
 def _cells(offer: Offer) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ostrakon.data.files import write_atomically
 from ostrakon.mechanisms import NO_ANSWER
-from ostrakon.report.charts import budget_shares, claim_in_short
+from ostrakon.report.charts import budget_shares, claim_in_short, percents
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.stages.votes import votes_from
 from ostrakon.run.steps import FinishedRun
@@ -89,7 +89,8 @@ def _consensus(axes: Axes, outcome: Outcome, votes: Votes) -> None:
 
 def _budget(axes: Axes, outcome: FinishedRun) -> None:
     left = 0.0
-    for what, share, kind in budget_shares(outcome):
+    shares = budget_shares(outcome)
+    for (what, share, kind), percent in zip(shares, percents(share for _, share, _ in shares), strict=True):
         colour = _COLOURS[kind]
         axes.barh(0, share, left=left, color=colour, edgecolor="white")
         # A narrow piece has its words below it.
@@ -97,7 +98,7 @@ def _budget(axes: Axes, outcome: FinishedRun) -> None:
         axes.text(
             left + share / 2 if inside else left,
             0 if inside else -0.55,
-            f"{what}\n{share:.0%}",
+            f"{what}\n{percent}",
             ha="center" if inside else "left",
             va="center" if inside else "top",
             fontsize=9,
