@@ -50,7 +50,7 @@ from ostrakon.planning.defaults import default_delta
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.stages.features import view_of
-from ostrakon.run.steps import run_steps
+from ostrakon.run.steps import FinishedRun, run_steps
 from ostrakon.run.storage import Storage
 from ostrakon.validation import InvalidInput
 from tables import OWN
@@ -134,8 +134,8 @@ def _delta(mu: float, epsilon: float) -> float:
     return float(norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu)))
 
 
-def ours(held: Contest, epsilon: float, neighbours: str, delta: float, seed: int, **more: Any) -> tuple[Any, str]:
-    """Probabilities of the test rows, and which student it was. more: other options than the defaults."""
+def run_of(held: Contest, epsilon: float, neighbours: str, delta: float, seed: int, **more: Any) -> FinishedRun:
+    """A run as a user gets it, with seeded noise. more: other options than the defaults."""
     task = Task(
         private=Rows(X=held.X, y=held.y.astype(np.int64)),
         classes=tuple(map(str, range(held.classes))),
@@ -146,10 +146,20 @@ def ours(held: Contest, epsilon: float, neighbours: str, delta: float, seed: int
     asked = Options(
         epsilon=epsilon, delta=delta, neighbours=neighbours, seed=seed, representation=held.representation, **more
     )
-    done = run_steps(task, asked, Storage(), rng=np.random.default_rng([seed, round(1000 * epsilon)]))
-    likely = np.zeros((len(held.y_test), held.classes))
-    likely[:, [int(label) for label in done.student.classes_]] = done.student.predict_proba(held.X_test)
-    return likely, done.student_name
+    return run_steps(task, asked, Storage(), rng=np.random.default_rng([seed, round(1000 * epsilon)]))
+
+
+def likely_of(model: Any, X: Any, classes: int) -> Any:
+    """Probabilities of all classes."""
+    likely = np.zeros((len(X), classes))
+    likely[:, np.asarray(model.classes_).astype(np.int64)] = model.predict_proba(X)
+    return likely
+
+
+def ours(held: Contest, epsilon: float, neighbours: str, delta: float, seed: int, **more: Any) -> tuple[Any, str]:
+    """Probabilities of the test rows, and which student it was. more: other options than the defaults."""
+    done = run_of(held, epsilon, neighbours, delta, seed, **more)
+    return likely_of(done.student, held.X_test, held.classes), done.student_name
 
 
 def descent(X: Any, y: Any, classes: int, mu: float, neighbours: str, setting: tuple[int, float], rng: Any) -> Any:
@@ -208,8 +218,7 @@ def lines_of(
     if ("none", OPEN) not in known:
         started = time.perf_counter()
         plain = LogisticRegression(C=100, max_iter=1000).fit(X, held.y)
-        likely = np.zeros((len(X_test), held.classes))
-        likely[:, plain.classes_] = plain.predict_proba(X_test)
+        likely = likely_of(plain, X_test, held.classes)
         yield "none", OPEN, "logistic(C=100)", scores(likely, held.y_test, time.perf_counter() - started)
     for peer, neighbours in PEERS.items() if given.peers is not None else ():
         if (neighbours, peer) in known or (peer.startswith("dp-ebm") and held.classes > 2):

@@ -38,11 +38,6 @@ from ostrakon.options.options import AUTO, Options
 from ostrakon.planning.defaults import DEFAULT_MECHANISM
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.noise_log import Log
-from ostrakon.run.stages.features import view_of
-from ostrakon.run.stages.learning import Learning
-from ostrakon.run.stages.student import answer_queries, fit_student
-from ostrakon.run.stages.votes import collect, queries_of
 from ostrakon.run.steps import run_steps
 from ostrakon.run.storage import Storage
 from ostrakon.validation import InvalidInput
@@ -65,19 +60,19 @@ def split_of(name: str, data: Path, seed: int) -> Split:
 
 def realized(split: Split, offers: Any, options: Options) -> dict[float, float]:
     """The accuracy of the run itself at each epsilon, on the test rows."""
-    view = view_of(split.X_public, seed=options.seed)
-    learning = Learning(X_public=split.X_public, view=view, seed=options.seed, student=options.student)
-    private, found = Rows(X=split.X, y=split.y.astype(np.int64)), {}
-    test = np.asarray(view.transform(split.X_test), np.float64)
+    task = Task(
+        private=Rows(X=split.X, y=split.y.astype(np.int64)),
+        classes=tuple(map(str, range(split.classes))),
+        X_public=split.X_public,
+        X_test=split.X_test,
+        y_test=split.y_test,
+    )
+    found = {}
     for offer in offers:
-        if offer.plan is None:
-            continue
-        plan, noise = offer.plan, np.random.default_rng([options.seed, round(100 * offer.epsilon), 17])
-        queries = queries_of(view, plan.queries, strategy="representatives", seed=options.seed)
-        votes, _ = collect(plan, private, view, queries, options)
-        answers = answer_queries(plan, votes, queries=queries, learning=learning, log=Log(), rng=noise)
-        student = fit_student(learning, plan, answers, queries).student
-        found[offer.epsilon] = float(np.mean(student.predict(test) == split.y_test))
+        if offer.plan is not None:
+            noise = np.random.default_rng([options.seed, round(100 * offer.epsilon), 17])
+            done = run_steps(task, replace(options, epsilon=offer.epsilon), Storage(), rng=noise)
+            found[offer.epsilon] = done.accuracy
     return found
 
 
@@ -87,8 +82,10 @@ def rows_of(name: str, split: Split, seed: int, epsilons: list[float]) -> list[d
     options = Options(seed=seed, student=NAMED.get(name, AUTO))
     labels = [str(number) for number in range(split.classes)]
     shown = PublicRows.of(split.X_public, [str(number) for number in split.y_public], classes=labels)
-    sizes = {"records": records, "pool": shown.rows, "classes": split.classes}
-    offers = make_offers(options, epsilons=epsilons, mechanisms=[DEFAULT_MECHANISM], **sizes)
+    sizes: dict[str, Any] = {"records": records, "pool": shown.rows, "classes": split.classes}
+    images = name == "glyphs"
+    mechanisms = default_mechanisms(options, classes=split.classes, images=images)[:1]
+    offers = make_offers(options, epsilons=epsilons, mechanisms=mechanisms, images=images, **sizes)
     rehearsal = rehearse(shown, offers, options, records=records)
     run = realized(split, offers, options)
     seconds = f"{time.perf_counter() - start:.0f}"

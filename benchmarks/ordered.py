@@ -25,11 +25,11 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
-from arena import FIXED, REPLACED, Contest, descent, mu_of
+from arena import FIXED, REPLACED, Contest, descent, likely_of, mu_of, run_of
 from ostrakon import PATERegressor
 from ostrakon.mechanisms import ExponentialMechanism
 from ostrakon.mechanisms.registry import register
-from ostrakon.options.options import Options
+from ostrakon.options.options import ACCURACY, ORDERED, Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.noise_log import Log
@@ -40,9 +40,6 @@ from ostrakon.run.stages.votes import collect, queries_of
 from ostrakon.students.calibration import median_class
 from ostrakon.votes import Votes
 from quantities import DELTA, SETS, parts_of
-from rare_classes import likely_of
-from rare_classes import ours as of_objectives
-from tables import Split
 
 CUTS = {
     "friedman1": (9, 12, 16, 19),
@@ -80,16 +77,15 @@ def said_by(parts: Any, cuts: Any, epsilon: float, seed: int) -> Any:
     X, quantity, held, test, right = parts
     y, classes = np.digitize(quantity, cuts), len(cuts) + 1
     delta = min(DELTA, 0.1 / len(y))
-    split = Split(X, y, held, None, test, np.digitize(right, cuts), classes=classes)
-    found = of_objectives(split, seed, epsilon, delta)
-    yield "accuracy", found["default"][2]
-    yield "ordered", found["ordered"][2]
+    contest = Contest(X=X, y=y, X_public=held, X_test=test, y_test=np.digitize(right, cuts), classes=classes)
+    for objective in (ACCURACY, ORDERED):
+        done = run_of(contest, epsilon, REPLACED, delta, seed, objective=objective)
+        yield objective, np.asarray(done.student.predict(test)).astype(np.int64)
     ranks = PATERegressor(
         epsilon=epsilon, range=(0, classes - 1), delta=delta, random_state=seed, allow_shared_rows=True
     )
     ranks = ranks.fit(X, y.astype(float), X_public=held).predict(test)
     yield "quantity, rounded", np.clip(np.rint(ranks), 0, classes - 1)
-    contest = Contest(X=X, y=y, X_public=held, X_test=test, y_test=split.y_test, classes=classes)
     rows, X_test, _ = contest.seen(seed)
     rng = np.random.default_rng([seed, 4])
     weights = descent(rows, y, classes, mu_of(epsilon, delta), REPLACED, FIXED, rng)
