@@ -2,8 +2,8 @@
 
     python benchmarks/tables_default.py --data DIR [--seeds 0 1 2] [--epsilons 0.5 1 2] [--tables adult]
 
-Tables, halvings and features as in benchmarks/tables.py; each run is `ostrakon.run.steps.conduct` with nothing but
-an epsilon, and with `--mechanism bounded-gnmax` beside it. Of Adult five seeds are run where three are asked for. Rows
+Tables and splits as in benchmarks/tables.py; each run is `ostrakon.run.steps.run_steps` with nothing but an epsilon,
+and with `--mechanism bounded-gnmax` beside it. Of Adult five seeds are run where three are asked for. Rows
 are written to results/tables_default.csv as they come; what is there already is not run again. Noise is seeded.
 """
 
