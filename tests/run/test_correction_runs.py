@@ -147,7 +147,9 @@ def test_what_is_planned():
     assert corrections(epsilon=None, consent=consent) == 0
     # With images, the student may learn from their pixels, or have no probabilities.
     assert corrections(10_000, images=True, mechanism="moment-gnmax") == 0
-    for other in ({"student": "gaussian-process"}, many, {"images": True}, {"epsilon": None, "consent": consent}):
+    with pytest.raises(InvalidInput, match=r"corrections must be 0 for records with levels of consent, got 0\.1"):
+        corrections(epsilon=None, consent=consent, mechanism="moment-gnmax", **asked)
+    for other in ({"student": "gaussian-process"}, many, {"images": True}):
         with pytest.raises(InvalidInput, match=r"corrections must be 0 for a named student, .*, got 0\.1"):
             corrections(**{"mechanism": "moment-gnmax"} | other, **asked)
     domain = Domain.of({name: {"categories": ["x", "y"]} for name in ("a", "b")})

@@ -180,7 +180,7 @@ def test_the_estimator_and_a_run_in_a_folder_answer_the_same(task, estimator, tm
 
 
 def test_where_no_gate_helps_the_worst_case_is_the_guarantee(monkeypatch):
-    monkeypatch.setattr("ostrakon.planning.make_plan.choose_guarantee", lambda *_, **__: GNMax(sigma2=1.0))
+    monkeypatch.setattr("ostrakon.planning.trained_plan.choose_guarantee", lambda *_, **__: GNMax(sigma2=1.0))
     plan = make_plan(replace(GATED, epsilon=3.0), **SIZES)
     assert plan.gate is None
     assert plan.guarantee == plan.bound
