@@ -54,57 +54,67 @@ def require_same_delimiter(path: Path, like: Table) -> None:
 def open_csv(
     path: Path, *, names: Sequence[str] | str | None, header: bool | None, own_dialect: Dialect | None
 ) -> Table:
-    packed = path.suffix in (".gz", ".zst") or None
+    """Return a CSV as a table. own_dialect: the signs of the public table; None to find them.
+
+    Errors: `InvalidInput` for a file that is not one table, names that do not fit, and no rows.
+    """
     compression = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix, "none")
-    header_option = f", header = {str(header).lower()}" if header is not None else ""
-    signs_option = "" if own_dialect is None else f", {own_dialect.signs}"
     source = f"{file_literal(path.as_posix())}, compression = '{compression}'"
-    with asking(path, note="Is it gzip?" if packed else "") as connection:
-        # The first rows show the dialect; sniffing all rows would be as slow as reading them.
-        try:
-            answer = connection.execute(f"FROM sniff_csv({source}{header_option}{signs_option})")
-        except duckdb.Error:
-            _require_one_form(path, None if own_dialect is None else own_dialect.delim)
-            raise
-        values: tuple[Any, ...] = answer.fetchone() or ()
-        sniffed = dict(zip([column[0] for column in answer.description or []], values, strict=True))
-    has_header = bool(sniffed["HasHeader"]) if header is None else header
-    skip = int(sniffed["SkipRows"])
-    if skip or len(sniffed["Columns"]) == 1:
-        _require_one_form(path, None if own_dialect is None else own_dialect.delim)
+    sniffed = _sniffed(path, source, header, own_dialect)
     if own_dialect is None:
         # Quotes may first occur below the rows that were sniffed.
         signs = {sign: sniffed[sign.capitalize()] for sign in ("quote", "escape", "comment")}
         signs = {sign: value for sign, value in signs.items() if value != "(empty)"}
-        dialect = Dialect(delim=sniffed["Delimiter"], skip=skip, **signs)
-    elif skip > max(1, own_dialect.skip):
+        dialect = Dialect(delim=sniffed["Delimiter"], skip=int(sniffed["SkipRows"]), **signs)
+    else:
+        dialect = replace(own_dialect, skip=int(sniffed["SkipRows"]))
+    own = [str(column["name"]).strip() for column in sniffed["Columns"]]
+    has_header = bool(sniffed["HasHeader"]) if header is None else header
+    chosen = None if names is None else resolve_names(names, file=path, columns=len(own))
+    if chosen and has_header and header is None and not {name.lower() for name in own} & set(map(str.lower, chosen)):
+        # Rows of text alone look like a header; it is one only where it names columns as the user does.
+        has_header = False
+    named = True
+    if not has_header:
+        chosen = chosen or resolve_names(None, file=path, columns=len(own))
+        named = bool(chosen)
+        chosen = chosen or [f"column{number}" for number in range(len(own))]
+    elif chosen is None or header is None:
+        chosen = own
+        _require_names_once(path, dialect, own)
+    if len(chosen) != len(own):
+        raise InvalidInput(f"{path} has {len(own)} columns, but {len(chosen)} names were given.")
+    cells = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in chosen)
+    base = f"{source}, {dialect.signs}, skip = {dialect.skip}, header = {str(has_header).lower()}, auto_detect = false"
+    relation = f"read_csv({base}, columns = {{{cells}}})"
+    columns = [(name, "VARCHAR") for name in chosen]
+    table = checked_table(path, "csv", columns, header=has_header, named=named, relation=relation)
+    return replace(table, dialect=dialect)
+
+
+def _sniffed(path: Path, source: str, header: bool | None, own_dialect: Dialect | None) -> dict[str, Any]:
+    """Return what DuckDB finds in the first rows of a CSV. Errors: `InvalidInput` for rows of different forms."""
+    header_option = f", header = {str(header).lower()}" if header is not None else ""
+    signs_option = "" if own_dialect is None else f", {own_dialect.signs}"
+    delim = None if own_dialect is None else own_dialect.delim
+    with asking(path, note="Is it gzip?" if path.suffix in (".gz", ".zst") else "") as connection:
+        # The first rows show the dialect; sniffing all rows would be as slow as reading them.
+        try:
+            answer = connection.execute(f"FROM sniff_csv({source}{header_option}{signs_option})")
+        except duckdb.Error:
+            _require_one_form(path, delim)
+            raise
+        values: tuple[Any, ...] = answer.fetchone() or ()
+        sniffed = dict(zip([column[0] for column in answer.description or []], values, strict=True))
+    skip = int(sniffed["SkipRows"])
+    if skip or len(sniffed["Columns"]) == 1:
+        _require_one_form(path, delim)
+    if own_dialect is not None and skip > max(1, own_dialect.skip):
         raise InvalidInput(
             f"{path} must be one table with the signs of the public one (delimiter {own_dialect.delim!r}, quote "
             f"{own_dialect.quote!r}); its first {skip} lines do not share the form of the others."
         )
-    else:
-        dialect = replace(own_dialect, skip=skip)
-    own = [str(column["name"]).strip() for column in sniffed["Columns"]]
-    given_names = None if names is None else resolve_names(names, file=path, columns=len(own))
-    if given_names and has_header and header is None:
-        # Rows of text alone look like a header; it is one only where it names columns as the user does.
-        has_header = bool({name.lower() for name in given_names} & {name.lower() for name in own})
-        given_names = None if has_header else given_names
-    if given_names is None and not has_header:
-        known_names = resolve_names(None, file=path, columns=len(own))
-        given_names = known_names or [f"column{number}" for number in range(len(own))]
-    column_names = given_names or own
-    if given_names is None and has_header:
-        _require_names_once(path, dialect, own)
-    if len(column_names) != len(own):
-        raise InvalidInput(f"{path} has {len(own)} columns, but {len(column_names)} names were given.")
-    cells = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in column_names)
-    base = f"{source}, {dialect.signs}, skip = {dialect.skip}, header = {str(has_header).lower()}, auto_detect = false"
-    relation = f"read_csv({base}, columns = {{{cells}}})"
-    has_names = has_header or column_names[0] != "column0"
-    columns = [(name, "VARCHAR") for name in column_names]
-    table = checked_table(path, "csv", columns, header=has_header, named=has_names, relation=relation)
-    return replace(table, dialect=dialect)
+    return sniffed
 
 
 _LINES_LOOKED_AT = 200_000
