@@ -200,8 +200,7 @@ def agree_on_classes(
             f"The {what} is missing in {counts[None]} of {sum(counts.values())} private rows; "
             "every row needs its label."
         )
-    labels_seen = [str(label) for label in counts]
-    if alone and len(labels_seen) < 2:
+    if alone and len(counts) < 2:
         raise InvalidInput(f"The {what} has the same value in every private row: nothing can be learned.")
     if isinstance(classes, str) and classes != FROM_PRIVATE:
         raise InvalidInput(f"classes must be a list of labels, or {FROM_PRIVATE!r}, got {classes!r}.")
@@ -210,30 +209,34 @@ def agree_on_classes(
     elif classes is None and public_labels is not None:
         names, origin = tuple(label for label in public_labels if label is not None), "public"
     else:
-        names, origin = tuple(labels_seen), "private"
+        names, origin = tuple(str(label) for label in counts), "private"
     if origin != "user":
         refuse_quantity(names, what)
-    if len(labels_seen) > MOST_CLASSES:
-        raise InvalidInput(f"The {what} has {len(labels_seen)} different values; at most {MOST_CLASSES} are classes.")
+    if len(counts) > MOST_CLASSES:
+        raise InvalidInput(f"The {what} has {len(counts)} different values; at most {MOST_CLASSES} are classes.")
     if origin == "private" and classes is None:
         raise InvalidInput(_unlisted(counts, what))
     if origin == "public" and len(set(names)) < 2:
         only = f"one label alone, {names[0]!r}," if names else "no label"
         raise InvalidInput(f"The {what} has {only} in {public}; name all classes with --classes.")
     require_different(names)
-    indices = _indices(names)
-    unseen = [label for label in labels_seen if _index_of(label, indices) is None]
-    if unseen:
-        where = public if origin == "public" else "the classes given"
-        near = next((label for label in names for other in unseen if alike([other, label])), None)
-        hint = "" if near is None else f" (a label differs from {near!r} in capitals, spaces or signs alone)"
-        wrong = f"of the private {what} does not occur in {where}{hint}; name all classes with --classes"
-        foreign = {label: times for label, times in counts.items() if str(label) in unseen}
-        raise InvalidInput(foreign_labels(foreign, sum(counts.values()), wrong))
+    _require_named(counts, names, what, where=public if origin == "public" else "the classes given")
     if origin == "public" and all(label.endswith(".") for label in names):
         # Decided by the public labels alone: the spelling of private ones must not show in the release.
         names = tuple(label.removesuffix(".") for label in names)
     return names, origin
+
+
+def _require_named(counts: Mapping[str | None, int], names: Sequence[str], what: str, *, where: str) -> None:
+    """Refuse private labels that are none of the classes. where: the source of the classes, for the message."""
+    indices = _indices(names)
+    foreign = {label: times for label, times in counts.items() if _index_of(str(label), indices) is None}
+    if not foreign:
+        return
+    near = next((label for label in names for other in foreign if alike([str(other), label])), None)
+    hint = "" if near is None else f" (a label differs from {near!r} in capitals, spaces or signs alone)"
+    wrong = f"of the private {what} does not occur in {where}{hint}; name all classes with --classes"
+    raise InvalidInput(foreign_labels(foreign, sum(counts.values()), wrong))
 
 
 def listed(classes: Any) -> list[Any]:

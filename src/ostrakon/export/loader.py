@@ -167,30 +167,42 @@ def read_table(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any
     columns NAME.0, NAME.1, ...; text, as it is; tfidf: text as the weights of its "terms", doubles (rows, width).
     An array goes by position. Errors: ValueError for a column that is not there, and for what is no rows.
     """
-    names = [column["name"] for column in columns]
-    parts = {column["name"]: [f"{column['name']}.{at}" for at in range(column.get("width", 0))] for column in columns}
-    if hasattr(rows, "keys"):
-        given: dict[str, Any] = {str(name): rows[name] for name in rows.keys()}  # noqa: SIM118 (a Series iterates its cells)
-        _require_columns(given)
-    elif isinstance(rows, np.ndarray) and len(columns) == 1 and columns[0]["kind"] == "embedding":
-        given = {names[0]: rows}
-    elif isinstance(rows, np.ndarray):
-        if rows.ndim != 2 or rows.shape[1] != len(names):
-            raise ValueError(f"X must have {len(names)} columns ({', '.join(names)}), got shape {rows.shape}.")
-        given = dict(zip(names, rows.T, strict=True))
-    else:
-        rows = next((getattr(rows, how)() for how in ("to_dicts", "to_pylist") if hasattr(rows, how)), rows)
-        rows = _list_of_rows(rows)
-        known = {str(name) for row in rows for name in row}
-        wanted = [name for own in names for name in (own, *parts[own]) if name in known]
-        given = {name: [row.get(name) for row in rows] for name in wanted} if rows else {name: [] for name in names}
-    for name, within in parts.items():
-        if name not in given and within and all(part in given for part in within):
-            given[name] = np.stack([np.asarray(given[part], np.float64) for part in within], axis=1)
-    absent = [name for name in names if name not in given]
+    given = _cells_by_name(rows, columns)
+    for column in columns:
+        name, parts = column["name"], _parts_of(column)
+        if name not in given and parts and all(part in given for part in parts):
+            given[name] = np.stack([np.asarray(given[part], np.float64) for part in parts], axis=1)
+    absent = [column["name"] for column in columns if column["name"] not in given]
     if absent:
         raise ValueError(f"X must have the columns of the public table; missing: {', '.join(absent)}.")
     return {column["name"]: _read_column(given[column["name"]], column) for column in columns}
+
+
+def _parts_of(column: Mapping[str, Any]) -> list[str]:
+    """Return the names of the columns that an embedding may be given as; none for other kinds."""
+    return [f"{column['name']}.{number}" for number in range(column.get("width", 0))]
+
+
+def _cells_by_name(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the cells of `rows` by column, or part of one. Errors: ValueError for what is no rows."""
+    names = [column["name"] for column in columns]
+    if hasattr(rows, "keys"):
+        given = {str(name): rows[name] for name in rows.keys()}  # noqa: SIM118 (a Series iterates its cells)
+        _require_columns(given)
+        return given
+    if isinstance(rows, np.ndarray):
+        if len(columns) == 1 and columns[0]["kind"] == "embedding":
+            return {names[0]: rows}
+        if rows.ndim != 2 or rows.shape[1] != len(names):
+            raise ValueError(f"X must have {len(names)} columns ({', '.join(names)}), got shape {rows.shape}.")
+        return dict(zip(names, rows.T, strict=True))
+    rows = next((getattr(rows, how)() for how in ("to_dicts", "to_pylist") if hasattr(rows, how)), rows)
+    rows = _list_of_rows(rows)
+    if not rows:
+        return {name: [] for name in names}
+    known = {str(name) for row in rows for name in row}
+    wanted = {name for column in columns for name in (column["name"], *_parts_of(column))}
+    return {name: [row.get(name) for row in rows] for name in wanted & known}
 
 
 def _require_columns(given: Mapping[str, Any]) -> None:
