@@ -231,44 +231,55 @@ def select(
     else:
         cell_index = cells.cell_index
     results = _cross_validated(candidates, X, features, released, parts, cells)
-    predicted, refusal, agreement = results.predicted, results.refusal, dict[str, float]()
-    if refusal is not None and not single and not isinstance(refusal, InvalidInput):
-        raise refusal
-    for name, predictions in predicted.items():
-        total = sum(float(released.counts[part].sum()) for part in parts)
-        agreement[name] = _score(released, parts, predictions) / total if total > 0 else 0.0
-    if single and refusal is not None:
-        # The answers are too few to hold some out, but may be enough to fit the student.
-        parts, agreement = [], {candidates[0].name: 0.0}
-    if not agreement:
-        assert refusal is not None
-        raise refusal
-    usable = [candidate for candidate in candidates if candidate.name in agreement]
-    best = max(agreement, key=lambda name: agreement[name])
-    chosen = usable[0]
+    if results.refusal is not None:
+        if single:
+            # The answers are too few to hold some out, but may be enough to fit the student.
+            parts = []
+        elif not results.predicted or not isinstance(results.refusal, InvalidInput):
+            raise results.refusal
+    chosen, agreement = candidates[0], dict[str, float]()
     if parts:
-        chosen = next(
-            candidate
-            for candidate in usable
-            if agreement[candidate.name]
-            >= agreement[best] - _noise_margin(released, parts, predicted[best], predicted[candidate.name])
-        )
-    if parts and agreement[best] < 1 / released.counts.shape[1]:
-        chosen = next((candidate for candidate in usable if candidate.fallback), chosen)
+        agreement = _agreement(released, parts, results.predicted)
+        chosen = _best([one for one in candidates if one.name in agreement], agreement, released, parts, results)
     fitted_first, inputs = results.first if chosen is candidates[0] else None, X if chosen.takes_rows else features
     student = fit_candidate(chosen, chosen.student, inputs, released) if fitted_first is None else fitted_first.get()
-    out_of_fold = _out_of_fold(released, parts, predicted[chosen.name], len(candidates)) if parts else None
-    proba = results.proba.get(chosen.name) if parts else None
+    out_of_fold = _out_of_fold(released, parts, results.predicted[chosen.name], len(candidates)) if parts else None
     return Selection(
         chosen=chosen,
         student=student,
-        agreement=agreement if parts and not single else {},
+        agreement={} if single else agreement,
         out_of_fold=out_of_fold,
-        proba=proba,
+        proba=results.proba.get(chosen.name) if parts else None,
         cell_index=cell_index,
         cells=cells,
         all_cells=out_of_fold if cells is not None and out_of_fold is not None and out_of_fold.complete else None,
         released=released if parts else None,
+    )
+
+
+def _agreement(released: Released, parts: list[IntArray], predicted: dict[str, list[IntArray]]) -> dict[str, float]:
+    """Return the share of the held-out votes that each candidate predicts."""
+    total = sum(float(released.counts[part].sum()) for part in parts)
+    return {name: _score(released, parts, of) / total if total > 0 else 0.0 for name, of in predicted.items()}
+
+
+def _best(
+    usable: list[Candidate],
+    agreement: dict[str, float],
+    released: Released,
+    parts: list[IntArray],
+    results: _FoldResults,
+) -> Candidate:
+    """Return the first candidate within the noise of the best agreement, or a fallback if none exceeds a guess."""
+    best = max(agreement, key=lambda name: agreement[name])
+    fallback = next((candidate for candidate in usable if candidate.fallback), None)
+    if fallback is not None and agreement[best] < 1 / released.counts.shape[1]:
+        return fallback
+    return next(
+        candidate
+        for candidate in usable
+        if agreement[candidate.name]
+        >= agreement[best] - _noise_margin(released, parts, results.predicted[best], results.predicted[candidate.name])
     )
 
 
