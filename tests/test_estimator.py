@@ -164,6 +164,16 @@ def test_a_numeric_frame_may_have_gaps():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("value", [3e38, -1.7e308])
+@pytest.mark.parametrize("representation", ["pca", "raw"])
+def test_a_private_row_of_finite_numbers_never_stops_a_run(representation, value):
+    rows = X.copy()
+    rows[PRIVATE][3], rows[PRIVATE][7, 1] = value, value
+    for options in ({}, {"mechanism": "bounded-gnmax"}, {"mechanism": "gnmax", "n_teachers": 10, "epsilon": 4}):
+        model = ostrakon.PATEClassifier(classes=[0, 1, 2], representation=representation, random_state=0, **options)
+        assert len(model.fit(rows[PRIVATE], Y[PRIVATE], X_public=rows[PUBLIC]).predict(X)) == len(X)
+
+
 def test_the_student_is_chosen_on_what_was_released():
     model, y = fitted(student="auto", mechanism="bounded-gnmax", n_teachers=None, n_queries=None)
     assert max(model.agreement_.values()) - model.agreement_[model.student_name_] < 0.1

@@ -52,6 +52,15 @@ def infinite():
     return lambda row: [np.inf, 1.0]
 
 
+def fails_on_some():
+    def encoder(row):
+        if row.flat[0] == 9:
+            raise ValueError("the value 9")
+        return [row.flat[0], np.nan if row.flat[0] == 8 else 1.0][: 1 if row.flat[0] == 7 else 2]
+
+    return encoder
+
+
 constant = 3
 
 
@@ -105,6 +114,17 @@ def test_a_transformer_learns_from_public_rows():
 def test_what_does_not_encode_is_refused(name, told):
     with pytest.raises(InvalidInput, match=told):
         learn_representation(HERE + name, PICTURES)
+
+
+def test_a_private_row_that_does_not_encode_does_not_stop_a_run():
+    public = np.arange(6.0).reshape(-1, 1)
+    learned = learn_representation(f"{HERE}fails_on_some", public)
+    features = learned.transform(np.array([[7.0], [8.0], [9.0], [3.0]]), private=True)
+    assert np.isfinite(features).all()
+    assert features[0].tolist() == features[2].tolist()  # missing, as if it had the public medians
+    assert features[3].tolist() == learned.transform(public[3:4])[0].tolist()
+    with pytest.raises(InvalidInput, match="failed: ValueError"):
+        learn_representation(f"{HERE}fails_on_some", public + 4)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from ostrakon.features import FrozenEncoder, learn_representation
 from ostrakon.features.onnx_network import OnnxNetwork, checksums_of, files_of
 from ostrakon.features.preparation import Preparation
 from ostrakon.validation import InvalidInput
@@ -73,10 +74,12 @@ def test_pictures_of_another_size_are_one_sentence():
         network.features({"y": np.zeros((1, 3, 8, 8), np.float32)})
 
 
-def test_an_infinity_is_refused():
-    network = OnnxNetwork(numbers().SerializeToString(), NUMBERS, name="tiny")
+def test_features_that_are_not_finite_are_refused_of_public_rows_alone(tmp_path):
+    name = written(tmp_path, numbers(), 'kind = "table"\n')
     with pytest.raises(InvalidInput, match="finite features"):
-        network.features({"x": np.array([[np.inf, 0, 0]], np.float32)})
+        FrozenEncoder(name).fit(np.array([[np.inf, 0, 0], [0, 0, 0]]))
+    learned = learn_representation(name, np.random.default_rng(0).normal(size=(20, 3)))
+    assert np.isfinite(learned.transform(np.array([[1e300, 3e38, -3e38], [np.nan, 0, 0]]), private=True)).all()
 
 
 def test_a_broken_file_is_one_sentence(tmp_path):

@@ -151,6 +151,39 @@ def test_other_widths_and_nan_are_refused_at_transform():
         representation.transform(np.full((1, 3), np.inf))
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("table", (4,)), ("raw", (4,)), ("pca", (4,)), ("embeddings", (4,)), ("hog", (8, 8)), ("patches", (8, 8, 3))],
+)
+def test_a_finite_private_row_has_finite_features_and_changes_no_other_one(name, shape, kind):
+    rng = np.random.default_rng(3)
+    public, usual = (rng.random((rows, *shape)).astype(kind) for rows in (60, 12))
+    strange = usual.copy()
+    most = np.finfo(kind).max
+    for row, value in ((1, most), (4, -most), (7, kind(min(3e38, float(most))))):
+        strange[row] = value
+        strange[row + 1].flat[::2] = value
+    given = [(public, usual, strange)]
+    if len(shape) == 1:
+        given.append(tuple(pd.DataFrame(rows, columns=list("abcd")).assign(e=1) for rows in given[0]))
+    for public, usual, strange in given:
+        learned = learn_representation(name, public, random_state=0)
+        features = learned.transform(strange, private=True)
+        assert np.isfinite(features).all()
+        kept = [0, 3, 6, 9, 10, 11]
+        assert features[kept].tobytes() == learned.transform(usual, private=True)[kept].tobytes()
+        assert learned.transform(public, private=True).tobytes() == learned.transform(public).tobytes()
+
+
+def test_a_function_that_gives_a_private_row_no_finite_features_does_not_stop_a_run():
+    with np.errstate(divide="ignore"):
+        learned = learn_representation(lambda X: 1 / np.asarray(X), np.ones((5, 2)))
+        features = learned.transform(np.array([[0.0, -0.0], [2.0, np.nan]]), private=True)
+    most = np.finfo(np.float32).max
+    assert features.tolist() == [[most, -most], [0.5, 0.0]]
+
+
 def test_an_encoder_beside_gradients_gives_each_the_same_say():
     torch = pytest.importorskip("torch")
     torch.set_num_threads(1)

@@ -120,18 +120,24 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
         rows = self._rows(X)
         if not len(rows):
             raise InvalidInput("The representation needs public rows, got none.")
-        if not np.array_equal(self._encode_row(rows[0]), self._encode_row(rows[0])):
+        if not np.array_equal(self._encode_row(rows[0]), self._encode_row(rows[0]), equal_nan=True):
             raise InvalidInput(f"The encoder {self.network_.name} must give a row the same features every time.")
         encoded = self._encode_rows(rows)
-        self.width_ = encoded.shape[1]
-        if self.width_ < 2:
-            raise InvalidInput(f"The encoder {self.network_.name} must give 2 features or more, got {self.width_}.")
+        self._learn_width(encoded)
         # Public rows are encoded twice, to learn and in the run. Private features are never stored here.
         self._known = {row_digest(row): features for row, features in zip(rows, encoded, strict=True)}
         return self
 
+    def _learn_width(self, encoded: NDArray[np.float32]) -> None:
+        """Refuse features of public rows that are too few or not finite; those of a private row must not stop a run."""
+        self.width_ = encoded.shape[1]
+        if self.width_ < 2:
+            raise InvalidInput(f"The encoder {self.name} must give 2 features or more, got {self.width_}.")
+        if not np.isfinite(encoded).all():
+            raise InvalidInput(f"The encoder {self.name} must give finite features, got a NaN or an infinity.")
+
     def transform(self, X: Any) -> pd.DataFrame:
-        """Return the features of each row as float32 columns."""
+        """Return the features of each row as float32 columns, which may not be finite."""
         return as_columns(FEATURES, self._encode_rows(self._rows(X)))
 
     def described(self, name: str) -> dict[str, Any]:

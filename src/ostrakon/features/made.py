@@ -68,12 +68,11 @@ class MadeEncoder(FrozenEncoder):
         self._create()
         # The features of the first row change if the encoder stores other rows.
         first, rows = self._encode_row(self._rows(take_rows(X, np.arange(1)))[0]), self._rows(X)
-        encoded = self._encode_rows(rows)
-        if not np.array_equal(first, encoded[0]) or not np.array_equal(self._encode_row(rows[0]), first):
+        encoded = self._encode_rows(rows, self._encode_row)
+        again = self._encode_row(rows[0])
+        if not all(np.array_equal(first, other, equal_nan=True) for other in (encoded[0], again)):
             raise InvalidInput(f"The encoder {self.how} must give a row the same features every time.")
-        self.width_ = encoded.shape[1]
-        if self.width_ < 2:
-            raise InvalidInput(f"The encoder {self.how} must give 2 features or more, got {self.width_}.")
+        self._learn_width(encoded)
         return self
 
     def _create(self) -> None:
@@ -111,9 +110,12 @@ class MadeEncoder(FrozenEncoder):
         channels_last = rows.ndim == 4 and rows.shape[-1] in (1, 3) and rows.shape[1] not in (1, 3)
         return rows.transpose(0, 3, 1, 2) if channels_last else rows
 
-    def _encode_rows(self, rows: Any) -> NDArray[np.float32]:
+    def _encode_rows(
+        self, rows: Any, encode: Callable[[Any], NDArray[np.float32]] | None = None
+    ) -> NDArray[np.float32]:
+        encode = self._encode_any_row if encode is None else encode
         with _one_torch_thread(self._is_module):
-            encoded = [self._encode_row(row) for row in tracked(rows, "Encoding rows", total=len(rows))]
+            encoded = [encode(row) for row in tracked(rows, "Encoding rows", total=len(rows))]
         widths = sorted({len(one) for one in encoded})
         if len(widths) > 1:
             raise InvalidInput(f"The encoder {self.how} must give all rows as many features, got {widths}.")
@@ -122,12 +124,18 @@ class MadeEncoder(FrozenEncoder):
     def _encode_row(self, row: Any) -> NDArray[np.float32]:
         try:
             outputs = self._run_module(row) if self._is_module else self._encoder(row)
-            features = np.asarray(outputs, np.float32).ravel()
+            return np.asarray(outputs, np.float32).ravel()
         except Exception as error:  # whatever the operator's code raises
             raise InvalidInput(f"The encoder {self.how} failed: {type(error).__name__}: {error}.") from error
-        if not features.size or not np.isfinite(features).all():
-            raise InvalidInput(f"The encoder {self.how} must give finite features, got a NaN, an infinity or none.")
-        return features
+
+    def _encode_any_row(self, row: Any) -> NDArray[np.float32]:
+        """Return the features of a row that may be private: missing where the operator's code fails, so that the row
+        does not stop a run."""
+        try:
+            features = self._encode_row(row)
+        except InvalidInput:
+            features = np.empty(0, np.float32)
+        return features if len(features) == self.width_ else np.full(self.width_, np.nan, np.float32)
 
     def _run_module(self, row: NDArray[np.float32]) -> NDArray[Any]:
         import torch

@@ -65,16 +65,13 @@ class OnnxNetwork:
     def features(self, row: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
         """Return features of one row, float32 (features,). row: a value of every input.
 
-        Errors: `InvalidInput` for a row of another shape or type than the network takes, and for features that are not
-        finite.
+        They may not be finite. Errors: `InvalidInput` for a row of another shape or type than the network takes.
         """
         try:
             (output,) = self._session.run([self._output], dict(row))
         except Exception as error:  # onnxruntime's message is about tensors and nodes
             raise InvalidInput(self._difference(row)) from error
         pooled = self.preparation.pooled(np.asarray(output))
-        if not pooled.size or not np.isfinite(pooled).all():
-            raise InvalidInput(f"The encoder {self.name} must give finite features, got a NaN, an infinity or none.")
         part, power = np.frexp(pooled)
         return np.ldexp(np.rint(np.ldexp(part, _BITS)), power - _BITS).astype(np.float32)
 

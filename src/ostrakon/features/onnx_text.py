@@ -68,7 +68,8 @@ class OnnxText(TextEncoder):
             name: np.array([values[name]], kinds.get(given.type, np.int64))
             for name, given in self.network.inputs.items()
         }
-        features = self.network.features(row).astype(np.float64)
+        # What is not finite must not stop a run on private texts.
+        features = np.nan_to_num(self.network.features(row)).astype(np.float64)
         length = float(np.sqrt(features @ features))
         return (features / length if length else features).astype(np.float32)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,6 +41,9 @@ REPRESENTATIONS = (
 PATCHES, CONTRASTIVE = "patches", "contrastive"
 MAX_COMPONENTS = 64
 """Principal components of the features of a frozen network."""
+_LARGE, _LARGER = 1e15, 1000
+"""Values of a row are clipped at the larger of this and that many times the largest public one."""
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +60,8 @@ class Representation:
         Number of rows per call of `transform` (see `independent_rows`).
     encoder : object, optional
         Converts texts or pictures to numbers for the transformer; it is not part of a released student.
+    largest : float
+        Largest absolute value of a number in a row; others are clipped, so that products of them are finite.
 
     Notes
     -----
@@ -68,14 +74,17 @@ class Representation:
     features: int
     rows: int = field(default=1, repr=False)
     encoder: Encoder | None = field(default=None, repr=False)
+    largest: float = field(default=_LARGEST, repr=False)
 
-    def transform(self, X: Any) -> FloatArray:
+    def transform(self, X: Any, *, private: bool = False) -> FloatArray:
         """Return the features of rows.
 
         Parameters
         ----------
         X : array or DataFrame
             Rows in the form of the public ones.
+        private : bool
+            Whether a feature that is not finite, which then must not stop a run, is clipped (0 for a NaN).
 
         Returns
         -------
@@ -87,17 +96,19 @@ class Representation:
         InvalidInput
             If features are not finite or their number differs.
         """
-        rows = X if self.encoder is None else self.encoder.transform(X)
+        rows = X if self.encoder is None else self.encoder.transform(_clipped(X, self.largest, private=private))
         # The number of threads changes the rounding of products, and workers have fewer threads.
         with _one_thread(self.transformer):
-            blocks = in_blocks(self._block, rows, rows=self.rows)
+            blocks = in_blocks(partial(self._block, private=private), rows, rows=self.rows)
         features = np.concatenate(blocks) if blocks else np.empty((0, self.features), np.float32)
         if features.shape[1] != self.features:
             raise InvalidInput(f"The representation must give {self.features} features, got {features.shape[1]}.")
         return features
 
-    def _block(self, X: Any) -> FloatArray:
-        return _as_features(self.transformer.transform(X), rows=row_count(X))
+    def _block(self, X: Any, *, private: bool) -> FloatArray:
+        # `TableFeatures` clips columns itself.
+        rows = X if isinstance(self.transformer, TableFeatures) else _clipped(X, self.largest, private=private)
+        return _as_features(self.transformer.transform(rows), rows=row_count(X), private=private)
 
 
 def learn_representation(
@@ -156,10 +167,11 @@ def learn_representation(
         transformer = produced if hasattr(produced, "fit") and hasattr(produced, "transform") else transformer
     if isinstance(transformer, str) and transformer == "auto":
         transformer = default_representation(X_public)
-    encoder = _encoder_for(transformer)
+    encoder, largest = _encoder_for(transformer), _largest(X_public)
     if encoder is not None:
         X_public = encoder.fit(X_public).transform(X_public)
         transformer = "embeddings" if isinstance(encoder, TextColumns) else _reduce_embedding(X_public)
+        largest = max(largest, _largest(X_public))
     fitted = _fit_transformer(transformer, X_public, random_state)
     # Public rows are encoded again to test them.
     with showing(False):
@@ -177,7 +189,7 @@ def learn_representation(
         else:
             with _one_thread(fitted):
                 block_rows = independent_rows(fitted.transform, X_public)
-    return Representation(fitted, features=batch.shape[1], rows=block_rows, encoder=encoder)
+    return Representation(fitted, features=batch.shape[1], rows=block_rows, encoder=encoder, largest=largest)
 
 
 def default_representation(
@@ -401,14 +413,50 @@ class _Network:
             self.module.train(was_training)
 
 
-def _as_features(values: Any, *, rows: int) -> FloatArray:
+def _numbers_of(X: Any) -> Any:
+    """Return the columns of a frame that hold floating-point numbers, or an array of them; None for other rows."""
+    if hasattr(X, "iloc"):
+        return X.select_dtypes("floating")
+    return X if isinstance(X, np.ndarray) and X.dtype.kind == "f" else None
+
+
+def _largest(X_public: Any) -> float:
+    """Return the absolute value at which numbers of rows are clipped: beyond all public ones."""
+    numbers = _numbers_of(X_public)
+    most = 0.0 if numbers is None or not np.size(numbers) else float(np.nanmax(np.abs(np.asarray(numbers)), initial=0))
+    return min(max(_LARGE, _LARGER * most), _LARGEST)
+
+
+def _clipped(X: Any, largest: float, *, private: bool) -> Any:
+    """Return rows whose floating-point numbers are clipped, cell by cell; other rows unchanged.
+
+    Infinities are refused, unless the rows are private.
+    """
+    numbers = _numbers_of(X)
+    if numbers is None or not np.size(numbers):
+        return X
+    if not private and np.isinf(np.asarray(numbers)).any():
+        raise InvalidInput("Rows must hold finite numbers, got an infinity.")
+    with np.errstate(over="ignore"):  # half precision has no such numbers
+        clipped = numbers.clip(-largest, largest)
+    if numbers.ndim != 2 or numbers.shape[1] == X.shape[1]:
+        return clipped
+    result = X.copy(deep=False)
+    result[list(clipped.columns)] = clipped
+    return result
+
+
+def _as_features(values: Any, *, rows: int, private: bool = False) -> FloatArray:
     array = np.asarray(values.toarray() if hasattr(values, "toarray") else values)
     if array.dtype.kind not in "uifb" or array.ndim < 2 or len(array) != rows:
         raise InvalidInput(
             f"The representation must give one row of numbers for each of {rows} rows, got shape {array.shape} "
             f"of type {array.dtype}."
         )
-    array = np.ascontiguousarray(array.reshape(rows, -1), np.float32)
+    with np.errstate(over="ignore"):
+        array = np.ascontiguousarray(array.reshape(rows, -1), np.float32)
+    if private:
+        return np.nan_to_num(array)
     if not np.isfinite(array).all():
         raise InvalidInput("The representation must give finite features, got a NaN or an infinity.")
     return array

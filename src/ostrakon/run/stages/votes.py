@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -267,11 +268,11 @@ def transform_of(view: View, folder: Path | None, cache: dict[str, Any] | None =
 
     Guarantee: as `Representation.transform`; a damaged cache file is computed again.
     """
-    encoder = view.representation.encoder
+    encoder, transform = view.representation.encoder, partial(view.representation.transform, private=True)
     if (folder is None and cache is None) or encoder is None or not encoder.frozen:
-        return view.representation.transform
+        return transform
     return CachedTransform(
-        transform=view.representation.transform,
+        transform=transform,
         folder=folder,
         view_digest=fingerprint_of(view.public),
         cache={} if cache is None else cache,
