@@ -1,11 +1,11 @@
-"""UCI Adult with 250 teachers, beside the 2018 paper: accuracy of the student, three epsilons, wall time.
+"""UCI Adult with 250 trained teachers, and the 2018 paper: accuracy of the student at three epsilons, wall time.
 
-    python benchmarks/adult.py --data DIR [--seeds 3]        DIR holds adult.data.gz and adult.test.gz
+    python benchmarks/adult.py --data DIR [--seeds 3] [--paper]        DIR holds adult.data.gz and adult.test.gz
 
-adult.data is private; adult.test is split at random (anew for each seed) into two halves, the public pool (unlabelled)
-and the test set. Delta is 1e-5. Teacher, student and number of queries were chosen by `adult_choice.py` on simulated
-labels of public rows; no label of adult.data or adult.test had a say. Peers in the same run: training without privacy,
-and the setting of the 2018 paper (random forests, Confident-GNMax with T=300, sigma1=200, sigma2=40, 1,500 queries).
+adult.data is private; adult.test is split at random (again for each seed) into two halves, the public rows (without
+labels) and the test set. Delta is 1e-5. Teacher, student and number of queries were chosen by `adult_choice.py` on
+simulated labels of public rows, without any label of Adult. Beside it: training without privacy and, with --paper, the
+setting of the 2018 paper (random forests, Confident-GNMax with T=300, sigma1=200, sigma2=40, 1,500 queries).
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     python benchmarks/adult_choice.py --data DIR [--worlds 6] [--epsilon 1.0]
 
-The public half of adult.test gives rows, without their labels. In each simulated world a random function of a row
-(linear, an average of random trees, or the sum of both) gives the chance of the second class, with 24% of it in all
-and 86% as the best accuracy anybody could have, both known of Adult from the literature. 32,561 rows drawn from one
-half of the pool, with labels drawn from their chances, stand for the private data. Every combination is scored by the
-student's expected accuracy on rows that neither teachers nor student saw, less the best possible.
+The public half of adult.test gives rows, without their labels. In each simulated world, a random function of a row
+(linear, an average of random trees, or the sum of both) gives the probability of the second class, which has 24% in
+total; the best possible accuracy is 86% (both are known of Adult from the literature). 32,561 rows from one half of the
+pool, with simulated labels, replace the private data. The score of every combination is the student's expected accuracy
+on rows that neither teachers nor student saw, minus the best possible.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Processor seconds of a fit of Adult and of a plan for three epsilons with its rehearsal, as a user starts them.
+"""Seconds of a run on Adult and of a plan for three epsilons with its forecast, as whole commands.
 
     python benchmarks/adult_seconds.py --data DIR --work DIR [--what fit plan]
 
-The public rows are half of adult.test, without labels for the fit and with them for the plan; the other half is tested
-on. Each command is a process of its own; processor seconds are those of it and of its workers. A fixed piece of
-arithmetic is timed before and after: on the machine of benchmarks/README.md, nothing else running, it takes 1.0 s.
+The public rows are half of adult.test, without labels for the run and with them for the plan; the other half is the
+test set. Each command is a process of its own; its CPU seconds include its workers. A fixed computation is timed
+before and after, to compare machines.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""What `ostrakon audit` catches and what it lets pass: planted bugs, and sound mechanisms over many seeds.
+"""Power of `ostrakon audit`: planted bugs, and sound mechanisms over many seeds.
 
     python benchmarks/audit_power.py [--bugs] [--sound] [--runs] [--seeds 50] [--samples N] [--batched]
         [--only NAME ...]
 
-The bugs and mechanisms are those of `tests/audit/planted.py`. Every audit runs at its default settings (but for
-`--samples`). A row per bug: which tests refuted it, the claim, the certified lower bound and the CPU time; a row per
-sound mechanism: which seeds were refuted. What public numbers alone decide (neighbours, claims, the law's exact cost)
-is worked out once for each mechanism: the largest CPU time is that of a whole audit, the mean that of its sampling.
---batched: sound mechanisms whose queries are independent draw many runs in one call, of the same law.
---runs: `ostrakon audit --run` instead, on runs of moment-gnmax with less noise in one released table: what the canaries
-certify, and how many of `--seeds` runs the tests of the noise refute.
+The bugs and mechanisms are those of `tests/audit/planted.py`. Every audit runs at its default settings (except
+`--samples`). A row for each bug: the tests that refuted it, the claim, the lower bound and the CPU time. A row for each
+sound mechanism: the seeds that were refuted. Computations on public numbers alone (neighbours, claims, exact cost) are
+done once for each mechanism, so the largest CPU time is that of a whole audit and the mean that of its sampling.
+--batched: sound mechanisms with independent queries draw many runs in one call, from the same distribution.
+--runs: `ostrakon audit --run` on runs of moment-gnmax with less noise in one released table: the lower bound from
+canaries, and how many of `--seeds` runs the tests of the noise refute.
 """
 
 from __future__ import annotations

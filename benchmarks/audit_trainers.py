@@ -1,11 +1,11 @@
-"""What `audit_training` certifies of trainers whose claim is exact, and how often it refutes one that is sound.
+"""Lower bounds of `audit_training` for trainers with an exact claim, and how often a sound claim is refuted.
 
     python benchmarks/audit_trainers.py [--seeds 200]
 
-The trainer releases the sum of its rows with Gaussian noise, and the canaries are unit vectors that no other row has.
-No trainer with that claim gives an attacker more, so the certified share of the claim is what the audit itself can
-show. A row per claim: epsilon at delta 1e-5, the median bound of one run with many canaries and of repeated runs with
-one, and the sound claims refuted of all seeds (one run).
+The trainer releases the sum of its rows with Gaussian noise; the canaries are unit vectors that no other row has. No
+trainer with this claim gives an attacker more, so the bound as a share of the claim shows the power of the audit. A row
+for each claim: epsilon at delta 1e-5, the median bound of one run with many canaries and of repeated runs with one
+canary, and the number of sound claims that were refuted (one run, all seeds).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Sums of features centred over the classes, beside sums of each class alone, at the same price and noise.
+"""Sums of features centred over the classes, and sums of each class alone, at the same price and noise.
 
     python benchmarks/centred_sums.py --data DIR --work DIR [--sets ecoli sst2 ...] [--seeds 0 1] [--draws 6]
         [--epsilons 0.5 1 2]
 
-Simulated in memory: the plan's noise, the student `moments` alone, accuracy on test rows and, of two classes, AUC.
-Half of the cost pays for the sums of a table, 0.8 for those of SST-2. --work keeps encodings, as in benchmarks/text.py.
+Simulated in memory with the noise of a plan and the student `moments` alone: accuracy on test rows and, with two
+classes, AUC. Half of the cost pays for the sums of a table, 0.8 for those of SST-2. --work stores embeddings.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
-"""CIFAR-10 at a small true epsilon: accuracy by encoder, from 50,000 private and 9,000 public images.
+"""CIFAR-10 at small epsilons: accuracy by encoder, from 50,000 private and 9,000 public images.
 
     python benchmarks/cifar10.py --work DIR [--data DIR] [--encoders patches photos hog contrastive]
         [--epsilons 0.1 0.5 1 2] [--seeds 0 1 2] [--picture-only]
 
-Encoders: patches (the default of colour images: a dictionary learned from the 9,000 public images, nothing else), hog
-and contrastive (likewise; contrastive needs PyTorch), photos (EfficientNet-Lite2 of the extra: ImageNet's photographs
-have been seen; each image is encoded once, whatever the seed). Each run is one
-`ostrakon.run.steps.conduct` with the settings of `ostrakon train` and noise from the cryptographic source, drawn
-once. Representations, and the features of the private rows, are kept in --work and shared by the epsilons of a seed; a
-line that is in the CSV is not made again. The seed draws which 1,000 of the 10,000 test images are kept for testing.
-all_public is logistic regression on the true labels of the 9,000 public images, on the same features, which nobody has
-in a real run.
+Encoders: patches (the default for colour images: a dictionary learned from the 9,000 public images), hog and
+contrastive (also from the public images; contrastive needs PyTorch), photos (EfficientNet-Lite2, trained on ImageNet).
+Each run is one `ostrakon.run.steps.run_steps` with the settings of `ostrakon train` and cryptographic noise. --work
+stores representations and features; finished lines of the CSV are not computed again. The seed chooses which 1,000 of
+the 10,000 test images are test rows. all_public: logistic regression on the true labels of the 9,000 public images, on
+the same features.
 """
 
 from __future__ import annotations

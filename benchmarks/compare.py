@@ -1,8 +1,8 @@
-"""Every mechanism on the published MNIST votes at equal epsilon, and the time that takes.
+"""Every mechanism on the published MNIST votes at equal epsilon, and the time of the comparison.
 
     python benchmarks/compare.py --data DIR [--queries 640] [--at worst-case ...]     DIR holds votes/ and mnist/
 
-Peer in the same run: what the papers' own accounting would have said at the same noise (LNMax: Theorem 3 of 2017; GNMax
+One column has the epsilon that the mechanism's own paper would print for this noise (LNMax: Theorem 3 of 2017; GNMax
 and Confident-GNMax: Theorem 6 of 2018; the exponential mechanisms: eq. 13-16 of 2024; immutable: its claim).
 """
 

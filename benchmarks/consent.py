@@ -1,17 +1,16 @@
-"""Budgets by person: levels of consent beside one budget for all, and beside leaving people out.
+"""Levels of consent beside one budget for all, and beside leaving people out.
 
     python benchmarks/consent.py --adult DIR [--repetitions 0 1 2] [--tables digits]
 
 DIR holds adult.data.gz and adult.test.gz. A third of the records, at random, allows each of the epsilons 0.5, 1 and 2
-(delta 1e-5, one record replaced). Ways, each within what every person allows:
+(delta 1e-5, one record replaced). Each of these respects what every person allows:
 - consent: all records, each at its own epsilon;
 - lowest: all records at 0.5;
 - at least 1: the two thirds that allow 1, at 1;
 - 2 alone: the third that allows 2, at 2;
-- (2 for all: what would be possible if everybody allowed 2).
-Adult: adult.data is private, half of adult.test public, half tests. Of scikit-learn's tables 50% of the rows are
-private, 30% public and 20% tests. Noise is seeded so that figures can be repeated. Lines are appended to
-results/consent.csv.
+"2 for all" is what would be possible if everybody allowed 2. Adult: adult.data is private, half of adult.test public,
+half tests. Of scikit-learn's tables 50% of the rows are private, 30% public and 20% tests. Noise is seeded. Results are
+appended to results/consent.csv.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The gate on the published votes beside what the 2018 paper prints and what holds without it.
+"""The gate on the published votes, what the 2018 paper prints, and what holds without a gate.
 
     python benchmarks/gate_vs_paper.py VOTES_FOLDER
 
-VOTES_FOLDER holds mnist_250_teachers.npy and adult_250_teachers.npy (the published votes). They are public, so gates
-may be planned on them. Beside it: planned on held-out votes, the same number of queries after those of the run, and on
-simulated votes of the same plurality and dispersion. "Passes" is always of the votes of the run.
+VOTES_FOLDER holds mnist_250_teachers.npy and adult_250_teachers.npy. These votes are public, so gates may be planned on
+them. Two other gates are planned on as many queries after those of the run, and on simulated votes of the same
+plurality and dispersion. "Passes" is always the probability for the votes of the run.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
-"""Accuracy where labels alone are protected, against the true (worst-case) epsilon of one label.
+"""Accuracy if only labels are protected, by worst-case epsilon of one label.
 
     python benchmarks/label_privacy.py --work DIR [--data DIR] [--sets mnist adult] [--representation hog]
         [--epsilons 0.1 0.5 1] [--seeds 0] [--student graph] [--features DIR]
 
 mnist: the 60,000 training images are public, their labels are not; tested on all 10,000 test images. adult: 32,561
-rows and both halves of the test file, 16,281. features: any set whose features were made before: DIR holds train.npy,
-test.npy (rows, features), train_labels.npy and test_labels.npy (whole numbers).
-Each run is one `ostrakon.run.steps.conduct` with noise from the cryptographic source, drawn once: representations
-are kept in --work and shared by all epsilons, and a line that is in the CSV is not made again. Stop it and start it
-again as often as you like.
+rows and both halves of the test file, 16,281. features: any data set with features: DIR holds train.npy, test.npy
+(rows, features), train_labels.npy and test_labels.npy (whole numbers).
+Each run is one `ostrakon.run.steps.run_steps` with cryptographic noise. --work stores representations, and finished
+lines of the CSV are not computed again, so the script may be stopped and restarted.
 
-How settings were chosen: those of `ostrakon train` but for the student, which is named for images (trying all would
-take hours); the representation is named. No label of a test set was looked at.
+Settings are those of `ostrakon train`, except the representation and the student of images, which are named because
+trying all students would take hours. No label of a test set was used.
 """
 
 from __future__ import annotations

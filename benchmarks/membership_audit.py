@@ -1,16 +1,17 @@
-"""Audits of whole runs, at the noise they claim and at a tenth of it.
+"""Audits of whole runs, with the claimed noise and with a tenth of it.
 
     python benchmarks/membership_audit.py [--runs 20000] [--noise 1 0.1] [--only canaries teachers]
 
-*Canaries, one run* (`ostrakon audit --run`): per-record teachers on glyphs (30,000 private images); five canaries at
-each query with labels by coins go into a copy of the private data, the pipeline runs once, and the coins are guessed
-from the noisy counts in `release/`.
+*Canaries, one run* (`ostrakon audit --run`): per-record teachers on glyphs (30,000 private images). Five canaries at
+each query, with labels from fair coins, are added to a copy of the private data; the pipeline runs once, and the coins
+are guessed from the noisy counts in `release/`.
 
-*Trained teachers, poisoning and query control* (Chadha et al. 2024, arXiv 2402.09403): the adversary chooses the public
-rows and all private records but one. Every public row wears a trigger; his records teach half of the teachers
-to answer it with one class and half with the other; one teacher knows the trigger from the target's record alone,
-whose label is 0 in one world and 1 in the other. Both ensembles are trained by the pipeline; the aggregation is
-repeated with fresh noise `--runs` times in each world, and `ostrakon.audit` certifies what its answers tell apart.
+*Trained teachers, poisoned data and chosen queries* (Chadha et al. 2024, arXiv 2402.09403): the adversary chooses the
+public rows and all private records but one. Every public row contains a trigger. The adversary's records teach half of
+the teachers to answer it with one class and half with the other; one teacher knows the trigger only from the target's
+record, whose label is 0 in one world and 1 in the other. The pipeline trains both ensembles; the aggregation is
+repeated with fresh noise `--runs` times in each world, and `ostrakon.audit` computes a lower bound of epsilon from its
+answers.
 """
 
 from __future__ import annotations

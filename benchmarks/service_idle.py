@@ -1,16 +1,16 @@
-"""Honest requests beside thousands of idle and slow connections, and beside many requests sent ahead, on one machine.
+"""Honest requests beside thousands of idle and slow connections, and beside many requests sent ahead.
 
     python benchmarks/service_idle.py [--idle 2000] [--slow 500] [--ahead 20 300] [--seconds 30]
 
-`ostrakon service start` answers over TLS on localhost, from 20 teachers of a made-up table. Idle connections finish
-their TLS handshake and send nothing; slow ones send one byte of a header a second; each that is ended is opened again.
-Connections that send ahead send 10,000 requests for /health each, without a token, and read nothing; one that is ended
-is opened again after 10 seconds.
-Honest requests are sent over new connections, up to five a second, first alone and then beside the others, which are in
-a process of their own. They start when all idle and slow connections are accepted, of which some may not have finished
-their handshake. The same is done to a bare TLS server of asyncio, which answers 200 to whatever it reads: what is slow
-there, too, is the machine or TLS. Of the slowest request the seconds of its parts are printed (connect, TLS handshake,
-and until the whole answer is there), and when it began.
+`ostrakon service start` answers over TLS on localhost, from 20 teachers of a generated table. Idle connections finish
+their TLS handshake and send nothing; slow ones send one byte of a header per second; a closed one is opened again.
+Connections that send ahead send 10,000 requests for /health each, without a token, and never read; a closed one is
+opened again after 10 seconds.
+Honest requests use new connections, up to five a second, first alone and then beside the others, which are in a process
+of their own. They start when all idle and slow connections are accepted; some of these may not have finished their
+handshake. The same attack on a bare TLS server of asyncio, which answers 200 to every request, shows what is due to the
+machine or to TLS. For the slowest request, the script prints when it began and the seconds of its parts (connect, TLS
+handshake, until the whole answer has arrived).
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
-"""Several labels of a row at one epsilon: `PATEClassifier` on all of them, beside plainer ways.
+"""Several labels of a row at one epsilon: one `PATEClassifier` for all, and simpler methods.
 
     python benchmarks/several_labels.py --data DATA [--sets made5 adult] [--methods ours teachers none]
 
-DATA has the folder adult. ours: one release for all labels. unlimited: the same where votes are limited, without that.
-teachers: 100 trained teachers, for one record added or removed, which is less than one replaced.
-each: one `PATEClassifier` for each label, at the epsilon whose mu is 1/sqrt(labels) of the whole one. sets: one
-`PATEClassifier` whose classes are all sets of labels. gradient: gradient descent on logistic regression for each label,
-full batches, clipped and noisy, at the same mu, with one setting. none: logistic regression without privacy. 60% of the
-rows are private, 20% public (without labels), 20% tests; one record replaced. Of more than 8 labels, `each` fits the
-first 8 alone, and measures of every method are of these.
+DATA has the folder adult. 60% of the rows are private, 20% public (without labels), 20% tests; one record replaced,
+except with `teachers`. Methods:
+- ours: one release for all labels; unlimited: the same with all labels counted, where ours counts only those of a row;
+- teachers: 100 trained teachers; neighbours: one record added or removed, a weaker guarantee;
+- each: one `PATEClassifier` for each label, at the epsilon whose mu is 1/sqrt(labels) of the whole one;
+- sets: one `PATEClassifier` whose classes are all sets of labels;
+- gradient: gradient descent on logistic regression for each label, full batches, clipped and noisy, one setting;
+- none: logistic regression without privacy.
+With more than 8 labels, `each` fits the first 8, and all measures are of these.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Are honest tables taken for copies, and are private rows among the public ones found?
+"""Errors of the check for private rows in the public table: honest tables refused, copies not detected.
 
     python benchmarks/shared_rows.py --data DIR [--splits 15]
 
-Real tables are split at random into private and public rows, without the label. Reported is how many splits are refused
-without more, and where half of the private rows are added to the public ones. A second table has public tables that are
-half of the private rows with changed numbers.
+Real tables are split at random into private and public rows, without the label. First table: how many splits are
+refused, and how many if half of the private rows are added to the public ones. Second table: the public rows are half
+of the private rows with changed numbers.
 """
 
 from __future__ import annotations

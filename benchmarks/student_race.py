@@ -1,9 +1,9 @@
-"""Choosing a student: all candidates on all parts, against leaving out those that are behind after two parts.
+"""Choosing a student: all candidates on all five parts, or only the better ones after two parts.
 
     python benchmarks/student_race.py --data DIR [--tables adult ecoli] [--seeds 0 1 2] [--epsilons 0.5 1 2]
 
-Runs as in tables_default.py, each twice with the same noise. Printed: the student of each run that chose another one,
-and the means of accuracies and of processor seconds of both ways.
+Runs as in tables_default.py, each twice with the same noise. Printed: every run in which the two rules choose different
+students, and the mean accuracy and CPU seconds with both rules.
 """
 
 from __future__ import annotations

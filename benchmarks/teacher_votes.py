@@ -1,11 +1,11 @@
-"""Votes of 1 to 250 teachers of our own on MNIST and CIFAR-10, for the figures of two papers.
+"""Votes of 1 to 250 trained teachers on MNIST and CIFAR-10, for the figures of two papers.
 
     python benchmarks/teacher_votes.py --data DIR [--only mnist] [--out DIR]
 
-Teachers have equal shares of the training images and vote on the 9,000 queries of test[:9000] (CIFAR-10's test images
-in random order). MNIST: networks of two layers of 64 on pixels. CIFAR-10: kernel ridge on features of a frozen encoder,
-or of oriented gradients where the extra with that encoder is not installed. Every ensemble is kept when it is done
-(benchmarks/results/teacher_votes, a few hundred kilobytes in all), so the script may be stopped and run again.
+Teachers have equal shares of the training images and vote on the 9,000 queries of test[:9000] (CIFAR-10: of the test
+images in random order). MNIST: networks with two layers of 64 on pixels. CIFAR-10: kernel ridge on features of a frozen
+encoder, or of oriented gradients if the extra with that encoder is not installed. Finished ensembles are stored
+(benchmarks/results/teacher_votes, a few hundred kilobytes in total), so the script may be stopped and restarted.
 `ostrakon reproduce exponential-2024 --data benchmarks/results/teacher_votes` reads them.
 """
 

@@ -1,9 +1,9 @@
-"""Processor seconds of the sentence encoder: texts of the lengths of news, several of one length at a time and alone.
+"""CPU seconds of the sentence encoder on texts of the length of short news.
 
     python benchmarks/texts_speed.py --data DIR [--texts 6600] [--alone 300]
 
-Texts are two reviews of SST-2 after each other, about 45 tokens, as many as private and public texts of a news set.
-Of the first `--alone` of them it is checked that both ways give the same bits.
+A text is two reviews of SST-2, about 45 tokens. The first `--alone` texts are also encoded one at a time, and the
+script checks that the results are equal to the last bit.
 """
 
 from __future__ import annotations

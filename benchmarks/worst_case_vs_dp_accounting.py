@@ -1,9 +1,9 @@
-"""The worst-case epsilon of published runs: ostrakon beside dp-accounting's RDP and privacy-loss accountants.
+"""The worst-case epsilon of published runs: ostrakon, and dp-accounting's RDP and privacy-loss accountants.
 
-    pip install dp-accounting && python benchmarks/worst_case_vs_dp_accounting.py
+    pip install dp-accounting==0.6.0 && python benchmarks/worst_case_vs_dp_accounting.py
 
-Both price the same thing: `queries` threshold checks and `answers` Gaussian answers, adaptively composed. The peers
-compose them as Gaussian mechanisms; ostrakon adds the two squared parameters of Gaussian DP and inverts its profile.
+All price the same `queries` threshold checks and `answers` noisy answers, adaptively composed. The peers compose them
+as Gaussian mechanisms; ostrakon prices the released label, not its noisy histogram.
 """
 
 from __future__ import annotations
