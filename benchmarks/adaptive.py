@@ -1,10 +1,11 @@
-"""Worst-case prices of labels: adaptive composition beside other accountants, and what the difference buys.
+"""Worst-case prices of labels: adaptive composition and other accountants, and the gain in accuracy.
 
     pip install dp-accounting==0.6.0 prv-accountant==0.2.0 riskcal==1.5.1 && python benchmarks/adaptive.py
 
 Peers price the noisy histograms, as published accountants of PATE do: `queries` checks and as many answers as Gaussian
-mechanisms. prv_accountant has no Gaussian mechanism without subsampling: it gets sampling probability 1. riskcal turns
-the mu of Gaussian DP into error rates, here into the advantage; the adaptive price gives its own by the same profile.
+mechanisms. prv_accountant has no Gaussian mechanism without subsampling, so its sampling probability is 1. riskcal
+converts the mu of Gaussian DP to error rates, here to the advantage; the adaptive price gives its own advantage from
+the same profile.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Students of trained teachers by the price of their labels: adaptive composition beside Gaussian DP of the counts.
+"""Students of trained teachers by the price of their labels: adaptive composition or Gaussian DP of the counts.
 
     python benchmarks/answers_students.py --data DIR [--seeds 3] [--sets adult mnist]
 
-250 teachers, Confident-GNMax with the noise and the number of answers of the default plan at each epsilon, beside the
-most answers that the same noise allows by Gaussian DP. Both ask two queries an answer. Delta is 1e-5. MNIST:
-60,000 private images, test[:9000] public, test[9000:] tested on. Adult: half of adult.test public, half tested on.
+250 teachers, Confident-GNMax with the noise and the number of answers of the default plan at each epsilon, and with the
+largest number of answers that the same noise allows by Gaussian DP. Both use two queries per answer. Delta is 1e-5.
+MNIST: 60,000 private images, test[:9000] public, test[9000:] test. Adult: half of adult.test public, half test.
 """
 
 from __future__ import annotations

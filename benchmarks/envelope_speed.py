@@ -1,10 +1,10 @@
-"""The envelope: ostrakon's compiled branch and bound beside the plain way, every top count of every distance in NumPy.
+"""The envelope of a gate: ostrakon's compiled branch and bound, and every top count of every distance in NumPy.
 
     python benchmarks/envelope_speed.py
 
 Two sizes: 640 queries of 250 teachers and 10 classes; 200 queries of 5,000 teachers and 150 classes (mean plurality
-83%), where one whole score needs the envelope at a few dozen distances only. The plain way runs on few queries and
-distances and is scaled up; the values are compared where both ran. Times are CPU seconds of one core.
+83%), where one whole score needs the envelope at a few dozen distances. The plain version runs on few queries and
+distances and is scaled up; values are compared where both ran. Times are CPU seconds of one core.
 """
 
 from __future__ import annotations

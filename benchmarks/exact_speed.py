@@ -1,10 +1,10 @@
-"""Speed and memory of the exact accountant, beside the plain way of computing the same numbers.
+"""Speed and memory of the exact accountant, and of a plain computation of the same numbers.
 
     python benchmarks/exact_speed.py            # everything
     python benchmarks/exact_speed.py --part NAME
 
-Every part runs in a process of its own, so that peak memory is its own. The plain way is what one would write first:
-query by query, every move of every pair of classes, the outcome law by a fixed grid, NumPy and SciPy throughout.
+Every part runs in a process of its own, which gives its peak memory. The plain version goes query by query, through
+every move of every pair of classes, with the outcome law on a fixed grid, in NumPy and SciPy.
 """
 
 from __future__ import annotations

@@ -1,26 +1,25 @@
-"""Glyph at a size like the 2018 paper's: Table 1's rows, Figures 4 and 5, and per-record teachers beside them.
+"""Glyph at a size like the 2018 paper's: Table 1, Figures 4 and 5, and per-record teachers.
 
     python benchmarks/glyph.py --work DIR [--private 1000000] [--stages draw features ...] [--epsilons 0.1 0.5 1 2]
 
-150 characters from every font on the machine, fonts of other families in the private images than in the public and
-test images, classes up to five times as frequent as others, 10% of the private labels wrong (`glyphs`,
-split_fonts=True). 100,000 public images, of which the first 12,000 are the trained teachers' queries, and 100,000 test
-images. Every stage is a process of its own, keeps what it made in --work and is not done again; what it took stands in
-results/glyph_stages.csv.
+150 characters from all fonts of the machine; fonts of other families in the private images than in the public and test
+images; classes up to five times as frequent as others; 10% of the private labels wrong (`glyphs`, split_fonts=True).
+100,000 public images, of which the first 12,000 are the trained teachers' queries, and 100,000 test images. Every stage
+is a process of its own, stores its result in --work and is not repeated; its time is in results/glyph_stages.csv.
 
     draw          the images
     features      of oriented gradients, learned from the public images (`--representation hog`)
-    votes         of 5,000, 1,000, 500 and 100 teachers (the nearest of a teacher's own images, in features), kept in
+    votes         of 5,000, 1,000, 500 and 100 teachers (the nearest of a teacher's own images, in features), stored in
                   results/teacher_votes
-    table-1       LNMax, Confident-GNMax and Interactive-GNMax in two rounds: epsilon four ways, and a student
-    figure-4      noise and number of teachers against epsilon and right labels
+    table-1       LNMax, Confident-GNMax and Interactive-GNMax in two rounds: epsilon by four methods, and a student
+    figure-4      noise and number of teachers, by epsilon and right labels
     figure-5      plurality votes, right and wrong, and which pass the check
-    per-record    `ostrakon.run.steps.conduct` as `ostrakon train` runs it by default, at true epsilons
-    non-private   the same network on all private labels, on the public images' true labels
+    per-record    `ostrakon.run.steps.run_steps` with the defaults of `ostrakon train`, at several worst-case epsilons
+    non-private   the same network on all private labels, and on the public images' true labels
     gate          the gate's epsilon for the row of Confident-GNMax
 
 The trained students are one network (quick-cnn, 3,000 steps of 128) on the answered queries alone. Votes and labels of
-drawn images are public: their epsilons may be shown.
+generated images are public, so their data-dependent epsilons may be shown.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
     python benchmarks/graph_student_choice.py [--seeds 0 1 2] [--seconds 540]
 
 1,797 digits of 8x8 pixels, enlarged to 28x28. Three questions:
-- which rows a model learns from: every row by its lead, or the surest 80% (then 90%, 95%, ...) alike;
-- which models answer: the last, or all but the first together;
-- what is spread, where every record is a teacher: the positive part of the noisy counts, or the largest alone.
-For the first two 40, 80 or 160 representatives have labels, of which some are wrong. For the third, half of the digits
-are per-record teachers and the other half the pool, at a noise of which each representative has five, two or one times.
+- which rows a model learns from: every row, weighted by its margin, or the surest 80% (then 90%, 95%, ...) alike;
+- which models predict: the last, or the average of all but the first;
+- what is spread with per-record teachers: the positive part of the noisy counts, or only the largest count.
+For the first two, 40, 80 or 160 queries have labels, some of them wrong. For the third, half of the digits are
+per-record teachers and the other half the pool, with five, two or one times more votes than noise per query.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a ledger bears: 64 processes race for the last epsilon, and runs are killed at 200 random moments.
+"""A ledger under load: 64 processes race for the last epsilon, and runs are killed at 200 random moments.
 
     python benchmarks/ledger_race.py [--kills 200] [--postgresql URL]
 
-Prints a table. Fails where a cap was passed, anything was spent twice, or noise was drawn that nobody paid for.
+Prints a table. Fails if a limit was exceeded, anything was charged twice, or noise was drawn that was not charged.
 """
 
 from __future__ import annotations

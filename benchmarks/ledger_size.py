@@ -1,9 +1,9 @@
-"""What a turn of a ledger costs as it grows: reserve, settle, and the plain way, which reads and verifies every entry.
+"""Time of a ledger's calls as it grows: reserve, settle, and a plain version that reads and verifies every entry.
 
     python benchmarks/ledger_size.py [--postgresql URL]
 
-Prints medians of 50 calls in milliseconds, as "elapsed (of the processor)", for ledgers of several sizes. Beside them:
-one durable write of a file, which no reservation can do without.
+Prints medians of 50 calls in milliseconds, as "elapsed (CPU)", for ledgers of several sizes, and the time of one
+durable write of a file, which every reservation needs.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""250 LeNet teachers on MNIST, 240 images each, 20 epochs: every way to train and ask them, to the same accuracy.
+"""250 LeNet teachers on MNIST, 240 images each, 20 epochs: ways to train them and to get their predictions.
 
     python benchmarks/lenet_teachers.py --data DIR --work FILE [--only NAME] [--teachers 250]
 
-Prints one row per way: wall time and processor time of training and of prediction on test[:9000], the mean accuracy of
-a teacher and that of the plurality there. Each way runs in a process of its own and is kept in --work (a JSON file), so
-the script may be stopped and run again. The peers are the plain ways: one network after another with both cores inside
-each layer, and a pool of single-threaded processes.
+A row for each way: wall time and CPU time of training and of prediction on test[:9000], the mean accuracy of a teacher
+and that of the plurality. Each way runs in a process of its own and is stored in --work (a JSON file), so the script
+may be stopped and restarted. The simple ways are one network after another with both cores inside each layer, and a
+pool of single-threaded processes.
 """
 
 from __future__ import annotations

@@ -1,28 +1,26 @@
-"""MNIST from scratch: accuracy of the student against the true (worst-case) epsilon, on two cores without a GPU.
+"""MNIST from scratch: accuracy of the student by worst-case epsilon, on two cores without a GPU.
 
     python benchmarks/mnist_frontier.py --data DIR --work DIR [--seeds 0 1 2] [--seconds 540] [--figure]
 
-60,000 private images; test[:9000] public and unlabelled; the student is tested on test[9000:] (and, for a smaller
-error, on the pool itself). Every piece of work is kept in --work, so the script may be stopped and run again; its time
-is kept with it. Repeat until it says "complete"; --figure then writes the CSV and the picture.
+60,000 private images; test[:9000] public, without labels; the student is tested on test[9000:] and, for a smaller
+error, on the public images. Every finished part is stored in --work with its time, so the script may be stopped and
+restarted until it prints "complete". --figure then writes the CSV and the picture.
 
-Two ways of asking about the same representatives:
+Two kinds of teachers with the same representative queries:
 - teachers: N kernel-ridge teachers on features, each smoothed over the public graph; GNMax over K queries, priced by
-  `ostrakon.accounting.data_independent.worst_case`. K is what epsilon affords at the noise of the 2018 paper (sigma2 =
-  40 of 250 teachers, 0.16 N), but 40 to 640.
-- per-record: every record is a teacher that votes once, about the representative nearest to it; BoundedGNMax, exactly
-  sqrt(2)/sigma Gaussian-DP whatever K is; K and sigma are those of `ostrakon train`; the student learns from counts.
+  `ostrakon.accounting.data_independent.worst_case`. The noise is that of the 2018 paper (sigma2 = 40 of 250 teachers,
+  0.16 N), and K is what epsilon allows, from 40 to 640.
+- per-record: every record is a teacher that votes once, at the nearest query (BoundedGNMax, sqrt(2)/sigma Gaussian DP
+  for every K); K and sigma are those of `ostrakon train`; the student learns from counts.
 
-How settings were chosen. That a query should have counts of five times its noise did best on simulated tables
-(adult_representatives.py --rehearse); the graph's strength and the encoder beside HOG did best on glyphs; that rows
-count by their lead, for how many rounds, that all networks but the first answer together, and that the positive part
-of the counts is spread, did best on other people's handwriting (graph_student_choice.py). But per-record teachers,
-leads and the mean of networks were first tried with MNIST's pool labels in sight, where leaving unsure rows out was
-seen to lose whole ways of writing a 7 and a 4. 2,000 teachers were fixed after a look at these labels, too:
-250 to 6,000 of one split had been compared, at K = 40 and sigma 275. test[9000:] was measured along and
-decided nothing.
+How settings were chosen: five times more votes than noise per query on simulated tables (adult_representatives.py
+--rehearse); the strength of the graph and the encoder beside HOG on glyphs; weights of rows, number of rounds, the
+average of networks and the positive part of the counts on other people's handwriting (graph_student_choice.py). But
+per-record teachers, weights and the average of networks were first tried with MNIST's pool labels in sight, and 2,000
+teachers were chosen after comparing 250 to 6,000 of one split on these labels (K = 40, sigma 275). test[9000:] decided
+nothing.
 
-The noise of this benchmark is seeded so that it can be repeated; a release draws it from ostrakon.noise.secure_rng().
+The noise is seeded so that results can be repeated; a release draws it from ostrakon.noise.secure_rng().
 """
 
 from __future__ import annotations

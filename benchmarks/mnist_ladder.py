@@ -1,21 +1,20 @@
-"""The ladder: what each use of public data adds on MNIST, from the papers' pixels to a student of noisy counts.
+"""What each use of public data adds on MNIST, from the papers' pixels to a student of noisy counts.
 
     python benchmarks/mnist_ladder.py --data DIR --work DIR [--seeds 0 1 2]
 
-60,000 private images; test[:9000] public and unlabelled. Every step keeps what the steps before it added:
+60,000 private images; test[:9000] public, without labels. Every step keeps the steps before it:
     pixels             250 LeNet teachers of 240 images on pixels (20 epochs); 400 random queries
     + representation   250 kernel-ridge teachers on upright HOG features that are learned from public images
     + smoothing        each teacher smoothed over the public neighbour graph
-    + representatives  40 medoids instead of 400 random queries
+    + representatives  40 representative queries instead of 400 random ones
     + more teachers    2,000 teachers of 30 images instead of 250
-    + per-record       60,000 teachers of one image, each voting once (BoundedGNMax), and the student learns from counts
+    + per-record       60,000 teachers of one image, each voting once (BoundedGNMax); the student learns from counts
     + encoder          a contrastive encoder of the public images beside the HOG features
-    + networks         the graph student's networks after the graph
-Plain GNMax with sigma = 0.16 N of N teachers (2018's proportion); per-record teachers at an epsilon of 0.1, with the
-number of queries that `ostrakon train` then chooses. Up to the last step the student is the same (what was released,
-spread over the public graph of HOG features: one second), so that steps compare. True epsilon:
-`ostrakon.accounting.data_independent.worst_case`. Every step is kept in --work. Noise is seeded so that it can be
-repeated.
+    + networks         the graph student's networks after label spreading
+Plain GNMax with sigma = 0.16 N for N teachers (as in the 2018 paper); per-record teachers at an epsilon of 0.1, with
+the number of queries of `ostrakon train`. Up to the last step, the student is label spreading over the public graph of
+HOG features (one second), so that steps compare. Worst-case epsilons are from
+`ostrakon.accounting.data_independent.worst_case`. Every step is stored in --work. Noise is seeded.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Adult split over several owners at one true epsilon: accuracy beside one run on all rows, wall time, bytes sent.
+"""Adult split over several owners at one epsilon: accuracy compared with one run on all rows, wall time, bytes sent.
 
     python benchmarks/owners.py --data DIR [--seeds 3] [--owners 3 5 11] [--epsilon 1] [--skewed] [--teacher NAME]
         [--exchange one-run trusted files secure-sum] [--colluders 0]
 
-DIR holds adult.data.gz and adult.test.gz. adult.data is private, every row a person of its own, and split over the
-owners by a hash of its number, or (--skewed) by occupation; adult.test is split at random (anew for each seed) into two
-halves, the public pool (unlabelled) and the test set. Delta is 1e-6. "one run" is `ostrakon train` on all rows
-together; every exchange does the whole of create, join by each owner, and finish; secure-sum with its sum on the
-loopback. Wall time of join is one owner's; bytes are its share, or what it sends in the sum. With --teacher, each of
-these is there a second time, with teachers that are trained: one run trains as many as `ostrakon train` would, owners
-one for 100 people. --colluders: of secure-sum, one line each.
+DIR holds adult.data.gz and adult.test.gz. adult.data is private, every row belongs to one person, and the rows are
+split over the owners by a hash of their number, or (--skewed) by occupation; adult.test is split at random (again for
+each seed) into the public pool (without labels) and the test set. Delta is 1e-6. "one run" is `ostrakon train` on all
+rows together; every exchange does create, join by each owner, and finish; secure-sum with its sum on localhost. Wall
+time of join is one owner's; bytes are the size of its share, or of what it sends in the sum. With --teacher, each of
+these also runs with trained teachers: one run trains as many as `ostrakon train` does, owners one for 100 people.
+--colluders: of secure-sum, one line each.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""MNIST split over five owners at a true epsilon of 0.2: accuracy of the study's student beside one run on all rows.
+"""MNIST split over five owners at an epsilon of 0.2: accuracy of the study's student and of one run on all rows.
 
     python benchmarks/owners_mnist.py --data DIR [--owners 5] [--epsilon 0.2] [--seed 0]
 
-DIR holds MNIST. 60,000 private images, each a person's, split over the owners by a hash of their number; test[:9000] is
-the public pool and test[9000:] the test set. A study is of tables: an image enters as one column of features,
-histograms of oriented gradients in 64 principal components that were fitted on the pool. Delta is 1e-6.
+DIR holds MNIST. 60,000 private images, each of one person, are split over the owners by a hash of their number;
+test[:9000] is the public pool and test[9000:] the test set. A study needs tables: an image is one column with 64
+principal components of its histograms of oriented gradients, fitted on the pool. Delta is 1e-6.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Partition a Parquet file larger than 5 GB into 250 shards in less than 2 GiB, beside the plain way with pandas.
+"""Partition a Parquet file larger than 5 GB into 250 shards in less than 2 GiB, and a plain version with pandas.
 
     python benchmarks/partition_5gb.py [--rows 56000000] [--memory 1GB] [--folder DIR]
 
-Each step runs in a process of its own, whose peak memory the operating system reports. The plain way (read the file
-with pandas, hash each row, write each group) cannot hold the whole file; it is measured on a tenth of the rows, and
-its peak grows in proportion to them.
+Each step runs in a process of its own, whose peak memory the operating system reports. The plain version (read the file
+with pandas, hash each row, write each group) cannot load the whole file; it is measured on a tenth of the rows, and its
+memory grows in proportion to them.
 """
 
 from __future__ import annotations

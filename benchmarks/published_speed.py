@@ -1,11 +1,10 @@
-"""The published data-dependent bound (Proposition 7, Theorem 6): ostrakon beside the plain way, one query at a time.
+"""The published data-dependent bound (Proposition 7, Theorem 6): ostrakon, and one query at a time.
 
     python benchmarks/published_speed.py [--queries 1000000]
 
-The plain way is written here as the paper reads: SciPy's erfc and logsumexp on one histogram, NumPy over the orders.
-It runs on the first 2,000 queries; both are compared there, and timed in seconds of one processor (the smallest of
-seven repetitions for ostrakon), which a busy machine does not stretch. Votes: Dirichlet-multinomial, mean plurality
-83%.
+The plain version follows the paper: SciPy's erfc and logsumexp on one histogram, NumPy over the orders. It runs on the
+first 2,000 queries. Both are compared there, and timed in CPU seconds of one thread (for ostrakon the smallest of seven
+repetitions). Votes: Dirichlet-multinomial, mean plurality 83%.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Pricing at scale: the gate, `account`, its cold start, and the published analysis, each in a process of its own.
+"""Pricing at scale: the gate, `account`, its first start, and the published analysis, each in its own process.
 
     python benchmarks/scale_account.py [--data DIR] [--part NAME] [--sigma2 400]
 
 Votes of the large size: 12,000 queries, 150 classes, 5,000 teachers, Dirichlet-multinomial with a mean plurality of
-83%; the gate is planned on votes of another seed. Seconds are of the processor, all threads together, and but for the
-gate of the whole process, imports included; MiB are the largest resident memory. --data: the folder with votes/*.npy
-(the published analysis). Processes are run three times and the smallest is printed, but for the first ever, which is
-run once with an empty cache of compiled code.
+83%; the gate is planned on votes of another seed. CPU seconds of all threads, for the whole process with imports (the
+gate: without imports); MiB are the largest resident memory. --data: the folder with votes/*.npy (the published
+analysis). Processes run three times and the smallest time is printed; the first start runs once, with an empty cache of
+compiled code.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The neighbour graph of a large public pool: exact beside approximate, with the share of neighbours that is found.
+"""The neighbour graph of a large public pool: exact and approximate, and the share of neighbours that is found.
 
     python benchmarks/scale_graph.py [--images 20000 50000 200000] [--neighbours 10]
 
-Images are made-up letters (`ostrakon.data.datasets.glyphs`), seen through oriented gradients. Approximate: what
-`build_graph` takes beyond 20,000 rows (pynndescent, the extra `graph`), its compilation included. Exact: scikit-learn,
-on 1,000 random rows against all the others; its time for all rows is that of these rows times rows / 1,000. Recall: of
-the exact neighbours of those rows, the share that the approximate ones name.
+Images are generated letters (`ostrakon.data.datasets.glyphs`), as oriented gradients. Approximate: the method of
+`build_graph` beyond 20,000 rows (pynndescent, the extra `graph`), with its compilation. Exact: scikit-learn, on 1,000
+random rows against all others; the time for all rows is extrapolated. Recall: the share of the exact neighbours of
+those rows that the approximate search finds.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""A million private images: what `ostrakon train` takes from the file to the votes, beside the plain way in memory.
+"""A million private images: time and memory of `ostrakon train` from the file to the votes, and of a plain version.
 
     python benchmarks/scale_images.py --work DIR [--images 1000000] [--kinds npz packed folder]
 
-28 x 28 images of a byte a value (generated: a square of noise at a place that the class decides), ten classes, 10,000
-public ones. Each way is a process of its own: ours reads the files as the command does (`task_from_files`), learns
-`--representation hog` from the public images and counts the votes of per-record teachers; the plain way reads the array
-as float32 and makes the features of all images at once, and one nearest-neighbour search. Kinds: an
-.npz, a compressed .npz, and a folder of PNG files. Peak memory is the process's own (resident, mapped pages included).
+28 x 28 images of one byte per value (a square of noise at a position that depends on the class), ten classes, 10,000
+public ones. Each version is a process of its own: ostrakon reads the files like the command (`task_from_files`), learns
+`--representation hog` from the public images and counts the votes of per-record teachers; the plain version reads the
+array as float32, computes the features of all images at once, and makes one nearest-neighbour search. Kinds: an .npz, a
+compressed .npz, and a folder of PNG files. Peak memory is that of the process (resident, with mapped pages).
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Per-record teachers from a Parquet file to votes and moments, stage by stage, beside the plain way.
+"""Per-record teachers from a Parquet file to votes and sums of features, step by step, and a plain version.
 
     python benchmarks/scale_per_record.py [--rows 2000000] [--plain 100000] [--users 0] [--folder DIR]
 
 A synthetic table (24 numbers, 6 categories, a target) and a public one of 10,000 rows; the functions are those of
-`ostrakon train`. Each way runs in a process of its own on one thread; processor seconds are told, not the clock's, and
-the peak of its memory. The plain way (data frames, scikit-learn, distances in blocks: tests/oracles/plain_votes.py)
-runs on `--plain` of the rows, and must give the same votes and moments there. users: so many people own the rows; 0:
-every record is its own.
+`ostrakon train`. Each version runs in a process of its own on one thread; CPU seconds and peak memory are printed. The
+plain version (data frames, scikit-learn, distances in blocks: tests/oracles/plain_votes.py) runs on `--plain` of the
+rows, and must give the same votes and sums there. users: number of people who own the rows; 0: every record is its own.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Representatives of a large public pool, beside the plain way: processor seconds, memory, distance to the nearest.
+"""Representatives of a large public pool, and a plain version: CPU seconds, memory, distance to the nearest.
 
     python benchmarks/scale_representatives.py [--rows 10000 100000 1000000] [--features 50] [--plain 100000]
 
-Points of 200 clusters of all sizes and widths, in a turned space. Each way runs in a process of its own, on one thread.
-The plain way (tests/oracles/plain_representatives.py, what ostrakon did before; it holds all distances) runs up to
-`--plain` rows. The objective is the mean distance of the pool to its nearest representative: lower is better.
+Points of 200 clusters of all sizes and widths, in a rotated space. Each version runs in a process of its own, on one
+thread. The plain version (tests/oracles/plain_representatives.py) stores all distances and runs up to `--plain` rows.
+The objective is the mean distance of the pool to its nearest representative: lower is better.
 """
 
 from __future__ import annotations

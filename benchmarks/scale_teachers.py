@@ -1,12 +1,12 @@
-"""Thousands of trained teachers of a large table: processor seconds by stage, memory, files, beside the plain way.
+"""Thousands of trained teachers of a large table: CPU seconds by step, memory, files, and a plain version.
 
     python benchmarks/scale_teachers.py [--rows 2000000] [--teachers 5000] [--teacher logistic] [--folder DIR] [--plain]
 
-Each run is `ostrakon train`, as it is typed, in a process of its own. The Parquet file has 24 numbers and 6 categories
-of 8 to 20 words; the label follows from four of them, with one in ten wrong. 5,000 public rows of the same kind.
-Processor seconds are those of all processes, at each line that the run prints. --plain: a loop over the same shards in
-memory, `LogisticRegression().fit(shard)` each, with pandas and scikit-learn alone: no shards, no checksums, nothing is
-kept; that is what the teachers themselves cost.
+Each run is the command `ostrakon train`, in a process of its own. The Parquet file has 24 numbers and 6 categories of 8
+to 20 words; the label follows from four of them, with one in ten wrong. 5,000 public rows of the same kind. CPU seconds
+are those of all processes, at each line that the run prints. --plain: a loop over the same shards in memory,
+`LogisticRegression().fit(shard)` each, with pandas and scikit-learn alone, without shards on the disk, checksums or
+stored teachers.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The secure sum of owners' tables by MPyC on the loopback: wall time and bytes sent, by owners and size of the table.
+"""The secure sum of owners' tables by MPyC on localhost: wall time and bytes sent, by owners and size of the table.
 
     python benchmarks/secure_sum.py [--owners 3 5 11] [--queries 1280] [--classes 2 150]
 
-Every owner is a process of its own, all on this machine, so that they share its cores; tables are noise. "whole s" is
-the wall time of `ostrakon study sum` for all owners together, started at once; "sum s" is the longest time from the
-first share to the opened sum; bytes are those of one owner, before TLS.
+Every owner is a process of its own on this machine, so that they share its cores; tables are random. "whole s" is the
+wall time of `ostrakon study sum` for all owners together, started at once; "sum s" is the longest time from the first
+share to the opened sum; bytes are those of one owner, before TLS.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Smooth sensitivity (Algorithms 3 to 5, Theorem 24): ostrakon beside the plain way, one query and one vote at a time.
+"""Smooth sensitivity (Algorithms 3 to 5, Theorem 24): ostrakon, and one query and one vote at a time.
 
     python benchmarks/smooth_speed.py [--data DIR]
 
-The plain way is written here as the paper reads and runs on a sample of the queries, for all distances; both are
-compared on that sample, and timed in seconds of one processor, which a busy machine does not stretch. --data: the
-folder with votes/mnist_250_teachers.npy; without it those votes are simulated.
+The plain version follows the paper and runs on a sample of the queries, for all distances. Both are compared on this
+sample, and timed in CPU seconds of one thread. --data: the folder with votes/mnist_250_teachers.npy; without it, these
+votes are simulated.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Which student makes most of the published votes: accuracy and time of each, on two cores.
+"""Students of the published MNIST votes: accuracy and time of each, on two cores.
 
     python benchmarks/student_comparison.py --data DIR --work FILE [--seeds 3] [--only NAME]
 
 The 250 published MNIST teachers of the 2018 paper, its Confident-GNMax (T = 200, sigma1 = 150, sigma2 = 40) and its 640
-queries (the first 640 public images); each seed draws one set of labels. The other rows of test[:9000] are unlabelled,
-the student is tested on test[9000:] and, for a smaller error, on the whole pool. Settings are each student's defaults
-(chosen on scikit-learn's digits) but for the number of steps. FinishedRun runs are kept in --work (a JSON file).
-The noise of this benchmark is seeded so that it can be repeated; a release draws it from ostrakon.noise.secure_rng().
+queries (the first 640 public images); each seed draws one set of labels. The other rows of test[:9000] have no labels.
+The student is tested on test[9000:] and, for a smaller error, on all public images. Settings are each student's
+defaults (chosen on scikit-learn's digits) except the number of steps. Finished runs are stored in --work (a JSON file).
+The noise is seeded so that results can be repeated; a release draws it from ostrakon.noise.secure_rng().
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""`ostrakon train` on a Parquet file larger than the memory it takes, beside reading that file with pandas.
+"""`ostrakon train` on a Parquet file larger than the memory it takes, and reading that file with pandas.
 
     python benchmarks/train_out_of_core.py [--rows 56000000] [--teachers 250] [--teacher naive-bayes] [--folder DIR]
 
-Each way runs in a process of its own, whose peak resident memory the operating system reports. The file has 17
-columns (about 92 bytes a row); the label follows from three of them, with one in ten wrong. The public pool (5,000
-rows) and the test rows (5,000) are small files of the same kind.
+Each runs in a process of its own, whose peak resident memory the operating system reports. The file has 17 columns
+(about 92 bytes a row); the label follows from three of them, with one in ten wrong. The public pool (5,000 rows) and
+the test rows (5,000) are small files of the same kind.
 """
 
 from __future__ import annotations
