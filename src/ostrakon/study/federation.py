@@ -165,44 +165,27 @@ def finish_by_messages(study: Study, answers: Iterable[Any], *, without: Sequenc
     for name in without:
         study.owner(name)
     folder = private_folder(shares_folder(study, None))
-    there: dict[str, _Table] = {}
-    refusals: list[str] = []
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".received-") as aside:
-        for answer in answers:
-            try:
-                table = _read(study, Path(aside), answer)
-                before = there.setdefault(table.sender, table)
-            except InvalidInput as error:
-                refusals.append(str(error))
-                continue
-            if not table.equals(before):
-                refusals.append(f"Two different tables of {table.sender} were sent: nobody can tell which is right.")
-    first = next(iter(there.values()), None)
-    if study.exchange.summed and not all(first is not None and table.equals(first) for table in there.values()):
-        refusals.append(f"{', '.join(there)} handed over different sums: nobody can tell which is right.")
+    tables, refusals = _tables_of(study, folder, answers)
     if study.exchange.summed:
-        refusals += [
-            f"The sum that {name} handed over is of {', '.join(table.owners)}, and this job is of {', '.join(taking)}."
-            for name, table in there.items()
-            if set(table.owners) != set(taking)
-        ]
+        refusals += _different_sums(tables, taking)
     else:
-        refusals += _other_than_stored(study, folder, there)
+        refusals += _other_than_stored(study, folder, tables)
     if refusals:
         raise InvalidInput(f"{' '.join(refusals)} Nothing of this job was stored, and nothing was finished.")
-    if not study.exchange.summed:
-        for table in there.values():
+    if study.exchange.summed:
+        handed_over, otherwise = set(tables), ""
+    else:
+        for table in tables.values():
             write_share(folder, study, table.sender, table.counts)
-    shares = there if study.exchange.summed else read_shares(folder, study)
-    missing = [name for name in taking if name not in shares]
+        handed_over, otherwise = set(read_shares(folder, study)), ", or finish without (without={})"
+    missing = [name for name in taking if name not in handed_over]
     if missing:
-        otherwise = "" if study.exchange.summed else f", or finish without (without={','.join(missing)})"
         raise InvalidInput(
             f"{', '.join(missing)} gave no answer{silent and f' {silent}'}: run the same job again, in which nobody "
-            f"draws noise twice{otherwise}."
+            f"draws noise twice{otherwise.format(','.join(missing))}."
         )
     if study.exchange.summed:
-        for table in there.values():
+        for table in tables.values():
             write_sum(folder, study, list(table.owners), table.counts)
     return publish(finish_study(study, without=without), study.report)
 
@@ -267,6 +250,35 @@ def _read(study: Study, aside: Path, answer: Any) -> _Table:
     if owner not in owners:
         raise InvalidInput(f"What {quote(sender)} sent was not taken: it is the table of {', '.join(owners)}.")
     return _Table(sender=owner, owners=tuple(owners), counts=counts)
+
+
+def _tables_of(study: Study, folder: Path, answers: Iterable[Any]) -> tuple[dict[str, _Table], list[str]]:
+    """Return (the table of each sender, the sentences that refuse other answers)."""
+    tables: dict[str, _Table] = {}
+    refusals: list[str] = []
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".received-") as aside:
+        for answer in answers:
+            try:
+                table = _read(study, Path(aside), answer)
+            except InvalidInput as error:
+                refusals.append(str(error))
+                continue
+            if not table.equals(tables.setdefault(table.sender, table)):
+                refusals.append(f"Two different tables of {table.sender} were sent: nobody can tell which is right.")
+    return tables, refusals
+
+
+def _different_sums(tables: Mapping[str, _Table], taking: Sequence[str]) -> list[str]:
+    """Return sentences on sums that differ, or that are of other owners than the job. taking: the job's owners."""
+    refusals = [
+        f"The sum that {name} handed over is of {', '.join(table.owners)}, and this job is of {', '.join(taking)}."
+        for name, table in tables.items()
+        if set(table.owners) != set(taking)
+    ]
+    first = next(iter(tables.values()), None)
+    if first is None or all(table.equals(first) for table in tables.values()):
+        return refusals
+    return [f"{', '.join(tables)} handed over different sums: nobody can tell which is right.", *refusals]
 
 
 def _other_than_stored(study: Study, folder: Path, there: Mapping[str, _Table]) -> list[str]:
