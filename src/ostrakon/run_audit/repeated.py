@@ -89,6 +89,21 @@ class RepeatedErrors:
     canary: IntArray
 
 
+def _scores_of_sums(sums: Any, residual: FloatArray, canary: IntArray, pairs: IntArray) -> FloatArray:
+    """Return what noisy sums say of the coin of each pair of classes, (pairs,).
+
+    sums: the map to the summed directions. residual: noisy sums minus those of the other records. canary: the steps of
+    a canary.
+    """
+    if isinstance(sums, LabelMap):
+        first, other = sums.signs(sums.ends)
+        return canary @ sums.sums(residual) @ (first - other)
+    if isinstance(sums, SumMap):
+        return -2 * (canary @ sums.sums(residual))
+    by_class = canary @ residual
+    return by_class[pairs[:, 0]] - by_class[pairs[:, 1]]
+
+
 def repeat(
     plan: Plan,
     without: BoundedVotes,
@@ -152,13 +167,7 @@ def repeat(
             if number < _MAX_NUMBERS // answers.moments.size:
                 noise[SUMS].append((answers.moments - votes.moments.counts / STEPS).ravel())
             residual = answers.moments - without.moments.counts / STEPS
-            if isinstance(sums, LabelMap):
-                first, other = sums.signs(sums.ends)
-                scores[SUMS][number] = steps[far] @ sums.sums(residual) @ (first - other)
-            elif isinstance(sums, SumMap):
-                scores[SUMS][number] = -2 * (steps[far] @ sums.sums(residual))
-            else:
-                scores[SUMS][number] = (steps[far] @ residual)[pairs[:, 0]] - (steps[far] @ residual)[pairs[:, 1]]
+            scores[SUMS][number] = _scores_of_sums(sums, residual, steps[far], pairs)
     noisy = {what: np.stack(parts) for what, parts in noise.items()}
     return Repeated(noise=noisy, coins=coins.ravel(), scores={what: one.ravel() for what, one in scores.items()})
 
