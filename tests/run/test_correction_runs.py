@@ -23,6 +23,7 @@ from ostrakon.report.recorded import find_recorded
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.statements.sentences import CORRECTED
 from ostrakon.students.corrected_student import CorrectedStudent, bounded
+from ostrakon.teachers.errors import ErrorRule
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
 
@@ -91,10 +92,8 @@ def test_the_statement_says_what_was_released_and_its_price_covers_it(run):
 @pytest.mark.parametrize(("classes", "objective"), [(2, "accuracy"), (4, "balanced"), (3, "ordered")])
 def test_one_record_adds_its_own_part_and_the_sums_are_those_of_the_formula(classes, objective, monkeypatch):
     """All other records add the same, to the last bit, whatever becomes of one: the first student is fixed."""
-    asked, collect = [], steps.collect_corrections
-    monkeypatch.setattr(
-        steps, "collect_corrections", lambda *given, **more: asked.append(given) or collect(*given, **more)
-    )
+    asked, collect = [], steps.collect_sums
+    monkeypatch.setattr(steps, "collect_sums", lambda *given, **more: asked.append(given) or collect(*given, **more))
     X, y = rows(900, classes)
     model = ostrakon.PATEClassifier(epsilon=6.0, classes=list(range(classes)), random_state=0, objective=objective)
     model.fit(X, y, X_public=rows(200, classes, 1)[0])
@@ -177,19 +176,20 @@ def test_a_resumed_run_draws_nothing_again_and_sums_nothing_again(run, unfinishe
     assert noise.keys() == {f"{name}-1.npy" for name in ("round", "moments", "corrections", "errors", "student")} | {
         "student-2.npy"
     }
-    for name in ("collect_corrections", "collect_errors"):
-        monkeypatch.setattr(steps, name, None)
+    monkeypatch.setattr(steps, "collect_sums", None)
     ostrakon.train(**given, out=unfinished)
     assert contents(unfinished / "private" / "noise") == noise
     assert contents(unfinished / "release") == contents(run / "release")
 
 
-@pytest.mark.parametrize("stage", ["draw_corrections", "collect_errors"])
+@pytest.mark.parametrize("stage", ["draw_sums", "collect_sums"])
 def test_a_run_that_was_stopped_draws_the_rest_once(given, tmp_path, monkeypatch, stage):
     real, folder = getattr(steps, stage), tmp_path / "run"
 
     def stopped(*arguments, **options):
-        raise KeyboardInterrupt
+        if stage == "draw_sums" or isinstance(arguments[2], ErrorRule):
+            raise KeyboardInterrupt
+        return real(*arguments, **options)
 
     alone = {name: value for name, value in given.items() if "ledger" not in name and name != "budget"}
     monkeypatch.setattr(steps, stage, stopped)
@@ -209,8 +209,7 @@ def test_a_resumed_run_with_another_first_student_is_refused_before_its_errors_a
 ):
     compared = steps.estimates_compared
     monkeypatch.setattr(steps, "estimates_compared", lambda *asked: [1 - value for value in compared(*asked)])
-    for name in ("collect_corrections", "collect_errors"):
-        monkeypatch.setattr(steps, name, None)
+    monkeypatch.setattr(steps, "collect_sums", None)
     with pytest.raises(InvalidInput, match="differs from the one that this run fitted before it stopped"):
         ostrakon.train(**given, out=unfinished)
 

@@ -150,7 +150,7 @@ def test_a_resumed_run_draws_nothing_again_and_counts_nothing_again(run, unfinis
     given, folder = unfinished
     noise = contents(folder / "private" / "noise")
     assert "errors-1.npy" in noise
-    monkeypatch.setattr(steps, "collect_errors", None)
+    monkeypatch.setattr(steps, "collect_sums", None)
     ostrakon.train(**given, out=folder)
     assert contents(folder / "private" / "noise") == noise
     assert contents(folder / "release") == contents(run[1] / "release")
@@ -160,17 +160,18 @@ def test_a_resumed_run_draws_nothing_again_and_counts_nothing_again(run, unfinis
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_run_that_was_stopped_at_the_draw_pays_once(options, tmp_path, monkeypatch, when):
     given, folder = in_ledger(options, tmp_path), tmp_path / "run"
-    draw = steps.draw_errors
+    draw = steps.draw_sums
 
     def stopped(*asked, **log):
-        if when == "after":
-            draw(*asked, **log)
-        raise KeyboardInterrupt
+        drawn = None if when == "before" and asked[0] == "errors" else draw(*asked, **log)
+        if asked[0] == "errors":
+            raise KeyboardInterrupt
+        return drawn
 
-    monkeypatch.setattr(steps, "draw_errors", stopped)
+    monkeypatch.setattr(steps, "draw_sums", stopped)
     with pytest.raises(KeyboardInterrupt):
         ostrakon.train(**given, out=folder)
-    monkeypatch.setattr(steps, "draw_errors", draw)
+    monkeypatch.setattr(steps, "draw_sums", draw)
     drawn = contents(folder / "private" / "noise")
     assert ("errors-1.npy" in drawn) == (when == "after")
     copy = shutil.copytree(folder, tmp_path / "copy")
@@ -189,7 +190,7 @@ def test_another_student_of_a_resumed_run_is_refused_before_records_are_counted(
     given, folder = unfinished
     compared = steps.estimates_compared
     monkeypatch.setattr(steps, "estimates_compared", lambda *asked: [1 - value for value in compared(*asked)])
-    monkeypatch.setattr(steps, "collect_errors", None)
+    monkeypatch.setattr(steps, "collect_sums", None)
     with pytest.raises(InvalidInput, match="The student differs from the one that this run fitted before it stopped"):
         ostrakon.train(**given, out=folder)
 

@@ -1,6 +1,7 @@
 """Runs on quantities with intervals: coverage in hard worlds, and one record's part."""
 
 import csv
+from functools import partial
 
 import numpy as np
 import pytest
@@ -98,23 +99,23 @@ RANKED = make_pipeline(FunctionTransformer(minmax_scale), LogisticRegression(C=1
 def test_one_record_moves_two_counts_of_errors_by_one_vote(student, monkeypatch):
     """All other records say the same, to the last bit, whatever becomes of one: the student is fixed."""
     asked = []
-    collect = steps.collect_errors
-    monkeypatch.setattr(steps, "collect_errors", lambda *given, **_: asked.append(given) or collect(*given))
+    collect = partial(steps.collect_sums, seed=0)
+    monkeypatch.setattr(steps, "collect_sums", lambda *given, **_: asked.append(given) or collect(*given))
     records = 900 if isinstance(student, str) else 500  # more than a block, or one row at a time
     X, y = rows(records, 3)
     fitted(X, y, X[:150], student=student)
-    plan, private, estimates, options = asked[0]
-    before = collect(plan, private, estimates, options)
+    plan, private, rule, estimates = asked[-1]
+    before = collect(plan, private, rule, estimates)
     assert before.counts.sum() == records * STEPS
     for number in (0, records // 2, records - 1):
         other, given = private.X.copy(), private.y.copy()
         other[number], given[number] = -9.0, STEPS - given[number]
-        moved = collect(plan, Rows(X=other, y=given), estimates, options).counts - before.counts
+        moved = collect(plan, Rows(X=other, y=given), rule, estimates).counts - before.counts
         assert np.square(moved).sum() in (0, 2 * STEPS**2)
     assert estimates.rows == (768 if isinstance(student, str) else 1)
     # Rows in another order, and so in other blocks.
     order = np.random.default_rng(0).permutation(records)
-    again = collect(plan, Rows(X=private.X[order], y=private.y[order]), estimates, options)
+    again = collect(plan, Rows(X=private.X[order], y=private.y[order]), rule, estimates)
     np.testing.assert_array_equal(again.counts, before.counts)
 
 

@@ -1,6 +1,7 @@
 """Counts of right and wrong predictions: their share of the cost, one record's part, ranges that hold."""
 
 import threading
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -36,14 +37,14 @@ def rows(n, classes, seed=0):
 def test_one_record_moves_two_counts_by_one_vote_and_the_table_tells_the_truth(classes, student, monkeypatch, tmp_path):
     """All other records say the same, to the last bit, whatever becomes of one: the student is fixed."""
     asked = []
-    collect = steps.collect_errors
-    monkeypatch.setattr(steps, "collect_errors", lambda *given, **_: asked.append(given) or collect(*given))
+    collect = partial(steps.collect_sums, seed=0)
+    monkeypatch.setattr(steps, "collect_sums", lambda *given, **_: asked.append(given) or collect(*given))
     X, y = rows(900, classes)
     model = ostrakon.PATEClassifier(
         epsilon=4.0, classes=list(range(classes)), random_state=0, student=student, mechanism="moment-gnmax(errors=0.1)"
     ).fit(X, y, X_public=rows(200, classes, 1)[0])
-    plan, private, estimates, run_options = asked[0]
-    before = collect(plan, private, estimates, run_options)
+    plan, private, rule, estimates = asked[-1]
+    before = collect(plan, private, rule, estimates)
     right = model.predict(X) == y
     if classes <= 20:
         exact = [[np.sum(right[y == one]), np.sum(~right[y == one])] for one in range(classes)]
@@ -53,10 +54,10 @@ def test_one_record_moves_two_counts_by_one_vote_and_the_table_tells_the_truth(c
     for number in (0, 450, 899):
         other, given = private.X.copy(), private.y.copy()
         other[number], given[number] = -9.0, (given[number] + 1) % classes
-        moved = collect(plan, Rows(X=other, y=given), estimates, run_options).counts - before.counts
+        moved = collect(plan, Rows(X=other, y=given), rule, estimates).counts - before.counts
         assert np.square(moved).sum() in (0, 2 * STEPS**2)
     order = np.random.default_rng(0).permutation(900)
-    again = collect(plan, Rows(X=private.X[order], y=private.y[order]), estimates, run_options)
+    again = collect(plan, Rows(X=private.X[order], y=private.y[order]), rule, estimates)
     np.testing.assert_array_equal(again.counts, before.counts)
     student_estimate = model.statement_.estimates[0]
     assert student_estimate.counted == "private records"
@@ -71,24 +72,24 @@ def test_one_record_moves_two_counts_by_one_vote_and_the_table_tells_the_truth(c
 def test_one_image_moves_two_counts_by_one_vote(monkeypatch):
     pytest.importorskip("torch")
     asked = []
-    collect = steps.collect_errors
-    monkeypatch.setattr(steps, "collect_errors", lambda *given, **_: asked.append(given) or collect(*given))
+    collect = partial(steps.collect_sums, seed=0)
+    monkeypatch.setattr(steps, "collect_sums", lambda *given, **_: asked.append(given) or collect(*given))
     data = glyphs(900, 150, 10, n_classes=3, imbalance=1.0, wrong_labels=0, system_fonts=False, random_state=1)
     options = {"student": "cnn(network='quick-cnn')", "mechanism": "bounded-gnmax(errors=0.1)", "random_state": 0}
     model = ostrakon.PATEClassifier(epsilon=4.0, classes=[0, 1, 2], **options)
     model.fit(data.X, data.y, X_public=data.X_public)
-    plan, private, estimates, run_options = asked[0]
-    before = collect(plan, private, estimates, run_options)
+    plan, private, rule, estimates = asked[-1]
+    before = collect(plan, private, rule, estimates)
     right = model.predict(data.X) == data.y
     exact = [[np.sum(right[data.y == one]), np.sum(~right[data.y == one])] for one in range(3)]
     assert (before.counts == STEPS * np.array(exact)).all()
     for number in (0, 450, 899):
         other, given = private.X.copy(), private.y.copy()
         other[number], given[number] = 1 - other[number], (given[number] + 1) % 3
-        moved = collect(plan, Rows(X=other, y=given), estimates, run_options).counts - before.counts
+        moved = collect(plan, Rows(X=other, y=given), rule, estimates).counts - before.counts
         assert np.square(moved).sum() in (0, 2 * STEPS**2)
     order = np.random.default_rng(0).permutation(900)
-    again = collect(plan, Rows(X=private.X[order], y=private.y[order]), estimates, run_options)
+    again = collect(plan, Rows(X=private.X[order], y=private.y[order]), rule, estimates)
     np.testing.assert_array_equal(again.counts, before.counts)
 
 

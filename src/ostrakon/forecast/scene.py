@@ -17,8 +17,9 @@ from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.noise_log import Log
-from ostrakon.run.stages.corrections import ErrorInputs, corrected, correction_rule, draw_corrections
+from ostrakon.run.stages.corrections import ErrorInputs, corrected, correction_rule
 from ostrakon.run.stages.features import View
+from ostrakon.run.stages.intervals import CORRECTIONS, draw_sums
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.selected import released_counts
 from ostrakon.run.stages.student import answer_queries, fit_student
@@ -102,7 +103,7 @@ class Scene:
         if plan.mechanism.correction_noise is None:
             return selection
         sums = Moments(self._corrections(plan, queries, selection.student), teachers=plan.teachers)
-        answers = draw_corrections(plan, answers, sums, log=Log(), rng=rng)
+        answers = draw_sums(CORRECTIONS, plan, answers, sums, log=Log(), rng=rng)
         return corrected(selection, self.learning, plan, answers, queries)
 
     def _corrections(self, plan: Plan, queries: IntArray, student: Any) -> IntArray:

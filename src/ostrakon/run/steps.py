@@ -31,20 +31,18 @@ from ostrakon.run.budget import Budget, budget_of
 from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log
-from ostrakon.run.stages.corrections import (
-    ErrorInputs,
-    collect_corrections,
-    corrected,
-    correction_rule,
-    draw_corrections,
-)
+from ostrakon.run.stages.corrections import ErrorInputs, corrected, correction_rule
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.intervals import (
+    CORRECTIONS,
+    ERRORS,
     Estimates,
-    collect_errors,
-    draw_errors,
+    collect_sums,
+    draw_sums,
+    error_rule,
     estimates_compared,
     intervals_of,
+    predictions,
     require_copies,
     same_estimates,
 )
@@ -54,7 +52,7 @@ from ostrakon.run.stages.released import released_student
 from ostrakon.run.stages.student import answer_queries, fit_student
 from ostrakon.run.stages.votes import collect, known_totals, queries_of, require_engine_fits, sees_rows
 from ostrakon.run.statement import make_statement
-from ostrakon.run.storage import CORRECTIONS, ERRORS, Storage
+from ostrakon.run.storage import Storage
 from ostrakon.statements.adjacency import with_trusted
 from ostrakon.statements.statement import Statement
 from ostrakon.students.measures import (
@@ -66,7 +64,9 @@ from ostrakon.students.measures import (
 )
 from ostrakon.students.selection import Selection
 from ostrakon.teachers import TeacherStore
+from ostrakon.teachers.corrections import CorrectionRule
 from ostrakon.teachers.engines import LOCAL, on_engine
+from ostrakon.teachers.errors import ErrorRule
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Moments, Votes
 
@@ -240,10 +240,13 @@ def run_steps(
         with seeded(options.seed):
             selection = fit_student(learning, plan, answers, queries, totals=totals)
         if plan.mechanism.correction_noise is not None:
-            answers = sum_corrections(context, plan, queries, answers, learning, selection)
+            rule = correction_rule(plan, learning, queries)
+            says = ErrorInputs(directions=rule.directions, classes=rule.classes)
+            fitted = queries, answers, learning, selection
+            answers = ask_student(context, CORRECTIONS, rule, plan, *fitted, says=says)
             selection = corrected(selection, learning, plan, answers, queries, totals=totals)
         if plan.mechanism.error_noise is not None:
-            answers = count_errors(context, plan, queries, answers, learning, selection)
+            answers = ask_student(context, ERRORS, error_rule(plan), plan, queries, answers, learning, selection)
         return finish(context, plan, queries, answers, learning, selection)
 
 
@@ -312,53 +315,26 @@ def draw_answers(context: RunContext, plan: Plan, votes: Votes, queries: IntArra
     return answers
 
 
-def sum_corrections(
-    context: RunContext, plan: Plan, queries: IntArray, answers: Answers, learning: Learning, selection: Selection
+def ask_student(
+    context: RunContext,
+    name: str,
+    rule: ErrorRule | CorrectionRule,
+    plan: Plan,
+    queries: IntArray,
+    answers: Answers,
+    learning: Learning,
+    selection: Selection,
+    *,
+    says: Callable[[Any, Any], Any] = predictions,
 ) -> Answers:
-    """Return the answers with noisy corrections of the student, drawn once and settled."""
-    context.say("Correcting the student")
-    rule = correction_rule(plan, learning, queries)
-    says = ErrorInputs(directions=rule.directions, classes=rule.classes)
+    """Return the answers with the noisy sums `name` of what private records add by `rule`, drawn once and settled.
 
-    def collected(folder: Any) -> Moments:
-        options: Any = {"folder": folder, "seed": context.options.seed, "progress": context.progress}
-        with on_engine(context.engine), in_phase("private rows"):
-            inputs = Estimates.chosen(selection, learning, folder, context.features, says=says)
-            return collect_corrections(plan, context.task.private, rule, inputs, **options)
-
-    sums = _of_student(context, CORRECTIONS, plan, estimates_compared(selection, learning, queries), collected)
-    answers = draw_corrections(plan, answers, sums, log=context.log, rng=context.rng)
-    if context.budget is not None:
-        more = plan.mechanism.error_noise is not None
-        context.budget.settle(answers, part="corrections" if more else None)
-    return answers
-
-
-def count_errors(
-    context: RunContext, plan: Plan, queries: IntArray, answers: Answers, learning: Learning, selection: Selection
-) -> Answers:
-    """Return the answers with noisy counts of the student's errors on private records, drawn once and settled."""
-    context.say("Counting the student's errors")
-
-    def collected(folder: Any) -> Moments:
-        options: Any = {"folder": folder, "progress": context.progress}
-        with on_engine(context.engine), in_phase("private rows"):
-            estimates = Estimates.chosen(selection, learning, folder, context.features)
-            return collect_errors(plan, context.task.private, estimates, context.options, **options)
-
-    errors = _of_student(context, ERRORS, plan, estimates_compared(selection, learning, queries), collected)
-    answers = draw_errors(plan, answers, errors, log=context.log, rng=context.rng)
-    if context.budget is not None:
-        context.budget.settle(answers)
-    return answers
-
-
-def _of_student(
-    context: RunContext, name: str, plan: Plan, now: list[float], collect: Callable[[Any], Moments]
-) -> Moments:
-    """Return errors of the student with the estimates `now`, from storage or summed now; refuse another student."""
-    number = 2 if name == ERRORS and plan.mechanism.correction_noise is not None else 1
+    says: what the rule needs of the fitted student, as of `Estimates`.
+    """
+    context.say(rule.label)
+    now = estimates_compared(selection, learning, queries)
     # Stored before any record is counted: whether a resumed run may go on must not depend on the counts.
+    number = 2 if name == ERRORS and plan.mechanism.correction_noise is not None else 1
     compared = context.log.keep(f"student-{number}", lambda: np.asarray(now)).tolist()
     if not same_estimates(now, compared):
         raise InvalidInput(
@@ -366,7 +342,19 @@ def _of_student(
             "resume on the machine and with the versions that began the run, or start a new run."
         )
     context.compared["estimates" if name == ERRORS else "corrected"] = compared
-    return context.storage.errors(name, plan, compared, collect)
+
+    def collected(folder: Any) -> Moments:
+        options: Any = {"seed": context.options.seed, "folder": folder, "progress": context.progress}
+        with on_engine(context.engine), in_phase("private rows"):
+            estimates = Estimates.chosen(selection, learning, folder, context.features, says=says)
+            return collect_sums(plan, context.task.private, rule, estimates, **options)
+
+    sums = context.storage.errors(name, plan, compared, collected)
+    answers = draw_sums(name, plan, answers, sums, log=context.log, rng=context.rng)
+    if context.budget is not None:
+        more = name == CORRECTIONS and plan.mechanism.error_noise is not None
+        context.budget.settle(answers, part=name if more else None)
+    return answers
 
 
 def finish(

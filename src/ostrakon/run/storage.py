@@ -29,7 +29,7 @@ from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Moments, Votes
 
-VOTES, CORRECTIONS, ERRORS = "votes.npy", "corrections.npy", "errors.npy"
+VOTES = "votes.npy"
 
 Collect = Callable[[TeacherStore | None, Path | StoredFolder | None], tuple[Votes, Any]]
 """From the stores of teachers and of shards (None: in memory) to (votes, teachers)."""
@@ -69,9 +69,7 @@ class Storage:
         return self.cast
 
     def errors(self, name: str, plan: Plan, student: list[float], collect: CollectErrors) -> Moments:
-        """Return `CORRECTIONS` or `ERRORS` of the student with the estimates `student` for some public rows.
-        Private.
-        """
+        """Return the sums called `name` of the student with the estimates `student` for some public rows. Private."""
         return collect(None)
 
     def keep_engine(self, name: str) -> None:
@@ -199,8 +197,12 @@ class InFolder(Storage):
         return votes_from(plan, self._stored_or_collected(VOTES, table, what="votes", identity=identity))
 
     def errors(self, name: str, plan: Plan, student: list[float], collect: CollectErrors) -> Moments:
-        what, identity = name.removesuffix(".npy"), {"student": fingerprint_of(np.asarray(student))}
-        table = self._stored_or_collected(name, lambda: collect(self._shards).counts, what=what, identity=identity)
+        table = self._stored_or_collected(
+            f"{name}.npy",
+            lambda: collect(self._shards).counts,
+            what=name,
+            identity={"student": fingerprint_of(np.asarray(student))},
+        )
         return Moments(table, teachers=plan.teachers)
 
     def _stored_or_collected(

@@ -20,9 +20,9 @@ from ostrakon.report.model_card import NOISY_COUNTS
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import Outcome, run
-from ostrakon.run.stages.corrections import ErrorInputs, collect_corrections
+from ostrakon.run.stages.corrections import ErrorInputs
 from ostrakon.run.stages.features import View, view_of
-from ostrakon.run.stages.intervals import Estimates, collect_errors, error_rule
+from ostrakon.run.stages.intervals import Estimates, collect_sums, error_rule
 from ostrakon.run.stages.votes import collect, moment_map, queries_of
 from ostrakon.run.steps import Say, plan_of
 from ostrakon.run_audit.canaries import WithCanaries, end_steps, plant, targets
@@ -162,7 +162,7 @@ def _sum_errors(
         correction = CorrectionRule(directions=corrected.directions, classes=plan.classes)
         says = ErrorInputs(directions=correction.directions, classes=plan.classes)
         inputs = Estimates.of(corrected.student, transform, seen=seen, says=says)
-        without = collect_corrections(plan, task.private, correction, inputs, seed=options.seed, folder=folder)
+        without = collect_sums(plan, task.private, correction, inputs, seed=options.seed, folder=folder)
         rows = inputs(planted.X)
         at, too_long = _longest(correction, rows)
         add(CORRECTION_SUMS, correction, without, rows, at)
@@ -170,8 +170,9 @@ def _sum_errors(
         estimates = Estimates.of(released.student, transform, seen=seen)
         predictions = estimates(planted.X)
         apart = np.abs(predictions - 0.5) if plan.target == "quantity" else predictions <= 1
-        without = collect_errors(plan, task.private, estimates, options, folder=folder)
-        add(ERROR_COUNTS, error_rule(plan), without, predictions, int(apart.argmax()))
+        rule = error_rule(plan)
+        without = collect_sums(plan, task.private, rule, estimates, seed=options.seed, folder=folder)
+        add(ERROR_COUNTS, rule, without, predictions, int(apart.argmax()))
     return base, total, too_long
 
 

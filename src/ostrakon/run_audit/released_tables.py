@@ -25,8 +25,9 @@ from ostrakon.report.model_card import (
     REFIT,
     VALUES,
 )
+from ostrakon.run.stages.intervals import CORRECTIONS, ERRORS
 from ostrakon.run.stages.votes import votes_from
-from ostrakon.run.storage import CORRECTIONS, ERRORS, VOTES
+from ostrakon.run.storage import VOTES
 from ostrakon.run_audit.repeated import CORRECTION_SUMS, COUNTS, ERROR_COUNTS, SUMS, table_noises
 from ostrakon.votes import STEPS, BoundedVotes, Moments
 
@@ -59,7 +60,7 @@ class RunNoise:
         for what, name in ((CORRECTION_SUMS, CORRECTIONS), (ERROR_COUNTS, ERRORS)):
             if sigmas[what] is None:
                 continue
-            stored_errors = read_checksummed(folder / "private" / name, what=name.removesuffix(".npy"))
+            stored_errors = read_checksummed(folder / "private" / f"{name}.npy", what=name)
             if stored_errors is None:
                 return None
             errors[what] = Moments(array_from(stored_errors.payload), teachers=plan.teachers)

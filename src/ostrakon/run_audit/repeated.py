@@ -14,9 +14,8 @@ from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.noise import secure_rng
 from ostrakon.planning.plan import Plan
 from ostrakon.run.noise_log import Log
-from ostrakon.run.stages.corrections import draw_corrections
 from ostrakon.run.stages.features import View
-from ostrakon.run.stages.intervals import draw_errors
+from ostrakon.run.stages.intervals import CORRECTIONS, ERRORS, draw_sums
 from ostrakon.run.stages.queries import Answers, ask
 from ostrakon.run.stages.votes import moment_map
 from ostrakon.run_audit.canaries import targets
@@ -177,10 +176,9 @@ def _error_round(
 ) -> tuple[FloatArray, float]:
     """Return (the noise of one table of errors with a canary, its evidence for coin 0)."""
     exact = errors.without.counts + errors.canary[coin]
-    draw = draw_errors if what == ERROR_COUNTS else draw_corrections
-    drawn = draw(plan, answers, Moments(exact, teachers=plan.teachers), log=Log(), rng=rng)
-    noisy = drawn.errors if what == ERROR_COUNTS else drawn.corrections
-    assert noisy is not None
+    name = ERRORS if what == ERROR_COUNTS else CORRECTIONS
+    drawn = draw_sums(name, plan, answers, Moments(exact, teachers=plan.teachers), log=Log(), rng=rng)
+    noisy = getattr(drawn, name)
     low, high = errors.canary
     score = float(((low - high) * (noisy - errors.without.counts / STEPS)).sum())
     return (noisy - exact / STEPS).ravel(), score

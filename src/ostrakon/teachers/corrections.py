@@ -1,6 +1,7 @@
 """Corrections of a fitted student: every record (or user) adds its features times the student's error to sums."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,6 +31,7 @@ class CorrectionRule:
 
     directions: MomentMap
     classes: int
+    label: ClassVar[str] = "Correcting the student"
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ class ErrorRule(ABC):
     Guarantee: a unit adds one vote, in whole steps, to the bins of its own rows, and nothing else depends on it. So two
     units are at most sqrt(2) votes apart.
     """
+
+    label: ClassVar[str] = "Counting the student's errors"
 
     @property
     @abstractmethod

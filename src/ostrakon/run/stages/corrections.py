@@ -1,6 +1,5 @@
 """The correction of the fitted student, by noisy sums of its errors on private records."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,18 +7,15 @@ import numpy as np
 
 from ostrakon.features.moments import MomentMap
 from ostrakon.planning.plan import Plan
-from ostrakon.run.inputs.private_data import PrivateData
-from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.learning import Learning
-from ostrakon.run.stages.queries import Answers, rounded_draw
+from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.selected import released_counts
-from ostrakon.run.stages.votes import moment_map, rows_of
+from ostrakon.run.stages.votes import moment_map
 from ostrakon.students.calibration import CalibratedStudent, tempered
 from ostrakon.students.corrected_student import CorrectedStudent, bounded, of_all_classes
 from ostrakon.students.selection import Selection
 from ostrakon.teachers.corrections import CorrectionRule
-from ostrakon.teachers.gathering import sum_contributions
-from ostrakon.votes import STEPS, FloatArray, IntArray, Moments
+from ostrakon.votes import FloatArray, IntArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,35 +39,6 @@ def correction_rule(plan: Plan, learning: Learning, queries: IntArray) -> Correc
     directions = moment_map(plan, learning.view, queries)
     assert isinstance(directions, MomentMap)
     return CorrectionRule(directions=directions, classes=plan.classes)
-
-
-def collect_corrections(
-    plan: Plan,
-    private: PrivateData,
-    rule: CorrectionRule,
-    inputs: Callable[[Any], Any],
-    *,
-    seed: int,
-    folder: Any = None,
-    progress: bool = False,
-) -> Moments:
-    """Sum over all records what they add to the correction of the student. Private.
-
-    inputs: from raw rows to `ErrorInputs`, independently for every row.
-    Guarantee: what a record adds depends on that record and on what was released before.
-    """
-    rows = rows_of(private, inputs, seed=seed, folder=folder)
-    sums = sum_contributions(rows, rule, units=plan.teachers, progress=progress, label="Correcting the student")
-    return Moments(sums.counts, teachers=plan.teachers)
-
-
-def draw_corrections(
-    plan: Plan, answers: Answers, corrections: Moments, *, log: Log, rng: np.random.Generator
-) -> Answers:
-    """Return `answers` with the noisy corrections, drawn once."""
-    draw = rounded_draw("noisy corrections", plan.mechanism.noisy_corrections, plan.mechanism)
-    drawn, secure = log.draw("corrections-1", corrections, draw, rng)
-    return replace(answers, corrections=drawn / STEPS, secure=answers.secure and secure)
 
 
 def corrected(

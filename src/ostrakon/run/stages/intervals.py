@@ -21,7 +21,7 @@ from ostrakon.features.rowwise import in_blocks, independent_rows, take_rows
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.numerics.global_random import seeded
 from ostrakon.numerics.threads import on_one_thread
-from ostrakon.options.options import Options, is_auto
+from ostrakon.options.options import is_auto
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.private_data import PrivateData
 from ostrakon.run.noise_log import Log
@@ -32,11 +32,14 @@ from ostrakon.statements.statement import Unit
 from ostrakon.students.calibration import CalibratedStudent
 from ostrakon.students.prediction_intervals import PredictionIntervals, edges_of, half_widths_of
 from ostrakon.students.selection import Released, Selection, fit_candidate
+from ostrakon.teachers.corrections import CorrectionRule
 from ostrakon.teachers.errors import ErrorRule, ErrorSizes, RightAndWrong
 from ostrakon.teachers.gathering import sum_contributions
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, IntArray, Moments
 
+CORRECTIONS, ERRORS = "corrections", "errors"
+"""Names of the sums over private records that depend on a student: fields of `Answers`."""
 _COMPARED, _EQUAL = 50, 1e-6
 """Most public rows on which students are compared; largest difference of equal ones, of probabilities or shares of the
 range."""
@@ -50,25 +53,26 @@ def error_rule(plan: Plan) -> ErrorRule:
     return RightAndWrong(classes=plan.classes, by_class=plan.classes <= FEW_CLASSES)
 
 
-def collect_errors(
+def collect_sums(
     plan: Plan,
     private: PrivateData,
-    estimates: "Estimates",
-    options: Options,
+    rule: ErrorRule | CorrectionRule,
+    estimates: Callable[[Any], Any],
     *,
+    seed: int,
     folder: Path | StoredFolder | None = None,
     progress: bool = False,
 ) -> Moments:
-    """Count records by the error of the student (`error_rule`). Private.
+    """Sum over all records what they add, by `rule`, to corrections of the student or to counts of its errors. Private.
 
     Parameters
     ----------
     plan : Plan
-        Of a mechanism with `error_noise`.
-    private, options
-        Of the run.
-    estimates : Estimates
-        Of its student.
+    private : PrivateData
+    rule : ErrorRule or CorrectionRule
+    estimates : callable
+        From raw rows to what the rule needs of the student, independently for every row (`Estimates`).
+    seed : int
     folder : optional
         Where pieces of the private table are kept.
     progress : bool
@@ -77,11 +81,16 @@ def collect_errors(
     -----
     Guarantee: what a record adds depends on that record and on what was released before.
     """
-    rows = rows_of(private, estimates, seed=options.seed, folder=folder)
-    errors = sum_contributions(
-        rows, error_rule(plan), units=plan.teachers, progress=progress, label="Counting the student's errors"
-    )
-    return Moments(errors.counts, teachers=plan.teachers)
+    rows = rows_of(private, estimates, seed=seed, folder=folder)
+    sums = sum_contributions(rows, rule, units=plan.teachers, progress=progress, label=rule.label)
+    return Moments(sums.counts, teachers=plan.teachers)
+
+
+def draw_sums(name: str, plan: Plan, answers: Answers, sums: Moments, *, log: Log, rng: np.random.Generator) -> Answers:
+    """Return `answers` with the noisy sums that it calls `name`, drawn once."""
+    draw = rounded_draw(f"noisy {name}", getattr(plan.mechanism, f"noisy_{name}"), plan.mechanism)
+    drawn, secure = log.draw(f"{name}-1", sums, draw, rng)
+    return replace(answers, **{name: drawn / STEPS, "secure": answers.secure and secure})
 
 
 def predictions(student: Any, X: Any) -> FloatArray:
@@ -132,7 +141,7 @@ class Estimates:
         cache: dict[str, Any],
         says: Callable[[Any, Any], FloatArray] = predictions,
     ) -> "Estimates":
-        """Return the estimates of the chosen student. folder: as in `collect_errors`. cache: as of `transform_of`."""
+        """Return the estimates of the chosen student. folder: as in `collect_sums`. cache: as of `transform_of`."""
         features_folder = folder.with_name("features") if isinstance(folder, Path) else None
         transform = None if selection.chosen.takes_rows else transform_of(learning.view, features_folder, cache)
         return cls.of(selection.student, transform, seen=learning.rows(selection.chosen), says=says)
@@ -198,13 +207,6 @@ def _in_one_order() -> Generator[None]:
 def _student_input(X: Any, transform: Callable[[Any], Any] | None) -> Any:
     """Return features in doubles, as in the released student; raw rows unchanged."""
     return X if transform is None else np.asarray(X, np.float64)
-
-
-def draw_errors(plan: Plan, answers: Answers, errors: Moments, *, log: Log, rng: np.random.Generator) -> Answers:
-    """Return `answers` with the noisy counts of errors, drawn once."""
-    draw = rounded_draw("noisy errors", plan.mechanism.noisy_errors, plan.mechanism)
-    drawn, secure = log.draw("errors-1", errors, draw, rng)
-    return replace(answers, errors=drawn / STEPS, secure=answers.secure and secure)
 
 
 def intervals_of(plan: Plan, answers: Answers, *, quantity: Quantity, unit: Unit) -> PredictionIntervals | None:
