@@ -118,16 +118,10 @@ def _one_query(
     cost: FloatArray,
     chance: FloatArray,
 ) -> bool:
-    m = len(row)
-    values, counts, group = np.empty(m), np.zeros(m), np.empty(m)
-    d = 0
-    for j in range(m):
-        if d == 0 or values[d - 1] != row[j]:
-            values[d] = row[j]
-            d += 1
-        counts[d - 1] += 1
-        group[j] = d - 1
-    values, counts = values[:d], counts[:d]
+    """Fill `cost` and `chance` of one row; False where no proven step was found."""
+    group = np.empty(len(row))
+    values, counts = _distinct(row, group)
+    d = len(values)
     windows, log_p, p = np.zeros((d, 2)), np.empty(d), np.empty(d)
     proven, arrays = outcome_weights(
         noise, scale, values, counts, units, table, gl_x, gl_w, tail_u, tail_w, windows, log_p
@@ -139,21 +133,13 @@ def _one_query(
     change, moving, flow = np.zeros((4, d, d)), np.zeros((2, d, d + 1)), np.zeros((3, d))
     one_sided_changes(noise, counts, p, arrays, windows, change, moving, flow)
 
-    # The check before and after each kind of move.
     log_p1, log_p0 = 0.0, -math.inf
-    variants = 0
-    variant_u = np.empty(_VARIANTS)
-    variant_x = np.empty((_VARIANTS, 4))
-    variant_cost = np.empty((_VARIANTS, 4, len(orders)))
     low, high = np.zeros((d + 1, d + 1)), np.zeros((d + 1, d + 1))
     if check != NO_CHECK:
-        top = -math.inf
-        for j in range(m):
-            top = max(top, u[j])
-        log_p1, log_p0 = check_logs(top, threshold, check_scale, check)
+        log_p1, log_p0 = check_logs(float(u.max()), threshold, check_scale, check)
         check_range(u, group, counts, grouped, d, low, high)
-
     chance[0], chance[1] = log_p1, log_p[0]
+
     most = 2 * (d + 1) * (d + 1)
     move, bound, at_u = np.empty((most, 2), np.int64), np.empty((most, 4)), np.empty(most)
     own = np.empty((most, 2, 3))
@@ -165,23 +151,23 @@ def _one_query(
             if (b == d and (not abstentions or a == d)) or (a == b and (a == d or counts[a] < 2)):
                 continue
             bounds = move_bounds(noise, scale, counts, p, change, moving, flow, a, b, own[n])
+            # A move between equal counts may change the check in two ways.
             for side in range(2 if check != NO_CHECK and low[a, b] != high[a, b] else 1):
                 move[n, 0], move[n, 1] = a, b
                 bound[n, 0], bound[n, 1], bound[n, 2], bound[n, 3] = bounds
                 at_u[n] = low[a, b] if side == 0 else high[a, b]
                 if side == 1:
-                    for j in range(3):
-                        own[n, 0, j], own[n, 1, j] = own[n - 1, 0, j], own[n - 1, 1, j]
+                    own[n] = own[n - 1]
                 n += 1
 
     best = np.zeros((2, len(orders)))
-    skipped = np.full(_VARIANTS, -1.0)
+    variants = 0
+    variant_u, skipped = np.empty(_VARIANTS), np.full(_VARIANTS, -1.0)
+    variant_x, variant_cost = np.empty((_VARIANTS, 4)), np.empty((_VARIANTS, 4, len(orders)))
     outcome_log, outcome_p, outcome_x = np.empty(d + 3), np.empty(d + 3), np.empty(d + 3)
     scratch = np.empty((3, d + 3))
     for index in _by_size(bound, n):
-        a, b = move[index, 0], move[index, 1]
-        x1, x0, e1, e0 = 0.0, 0.0, 0.0, 0.0
-        v = 0
+        a, b, v = move[index, 0], move[index, 1], 0
         if check != NO_CHECK:
             while v < variants and variant_u[v] != at_u[index]:
                 v += 1
@@ -189,87 +175,159 @@ def _one_query(
             # Beyond the last slot, costs of the check are recomputed every time.
             v = min(v, _VARIANTS - 1)
             variants = v + 1
-            skipped[v] = -1.0
-            variant_u[v] = at_u[index]
-            if check != NO_CHECK:
-                moved1, moved0 = check_logs(float(at_u[index]), threshold, check_scale, check)
-                x1, x0 = moved1 - log_p1, moved0 - log_p0
-                # The logarithms are good to 4e-15 relative.
-                e1 = 4e-15 * (abs(moved1) + abs(log_p1)) if x1 != 0 else 0.0
-                e0 = 4e-15 * (abs(moved0) + abs(log_p0)) if x0 != 0 else 0.0
-            variant_x[v, 0], variant_x[v, 1], variant_x[v, 2], variant_x[v, 3] = x1, e1, x0, e0
-            for k in range(len(orders)):
-                if check == NO_CHECK:
-                    f, wf, r, wr = 0.0, 1.0, 0.0, 1.0
-                else:
-                    f, wf, r, wr = check_cost(_outward(x1, e1), _outward(x0, e0), log_p1, log_p0, orders[k] - 1)
-                variant_cost[v, 0, k], variant_cost[v, 1, k] = f, wf
-                variant_cost[v, 2, k], variant_cost[v, 3, k] = r, wr
-        x1, e1, x0, e0 = variant_x[v, 0], variant_x[v, 1], variant_x[v, 2], variant_x[v, 3]
+            skipped[v], variant_u[v] = -1.0, at_u[index]
+            _price_check(
+                check, float(at_u[index]), threshold, check_scale, log_p1, log_p0, orders, variant_x[v], variant_cost[v]
+            )
         # A move that was skipped had the larger sum of squares; if its ratio was larger too, so was its bound.
         if bound[index, 1] <= skipped[v]:
             continue
-        pa, xa, pb, xb = 0.0, 0.0, 0.0, 0.0
-        if a < d:
-            pa, xa = max(float(p[a]), TINY), _outward(own[index, 0, 1], own[index, 1, 1])
-        if b < d:
-            pb, xb = max(float(p[b]), TINY), _outward(own[index, 0, 2], own[index, 1, 2])
-        needed, closer = False, False
-        for k in range(len(orders) - 1, -1, -1):
-            s, enough = orders[k] - 1, best[0, k] * (1 + _SKIP)
-            forward_label = label_bound(bound[index, 0], bound[index, 1], s)
-            reverse_label = forward_label
-            for attempt in range(2):
-                forward = variant_cost[v, 0, k] + (variant_cost[v, 1, k] * forward_label if forward_label > 0 else 0.0)
-                reverse = variant_cost[v, 2, k] + (variant_cost[v, 3, k] * reverse_label if reverse_label > 0 else 0.0)
-                needed = not max(forward, reverse) <= enough or enough == math.inf
-                if not needed or attempt == 1:
-                    break
-                # Compute again, with the exact terms of the two moved classes instead of a bound.
-                closer = True
-                rest = label_bound(bound[index, 2], bound[index, 3], s)
-                forward_a, reverse_a = own_terms(pa, xa, s)
-                forward_b, reverse_b = own_terms(pb, xb, s)
-                forward_label = (forward_a + forward_b + rest) * ROOM
-                reverse_label = (reverse_a + reverse_b + rest) * ROOM
-            if needed:
-                break
-        if not needed:
-            if not closer:
-                skipped[v] = bound[index, 1]
-            continue
-        size = 0
-        for i in range(d):
-            c = counts[i] - (1.0 if i == a else 0.0) - (1.0 if i == b else 0.0)
-            if c > 0:
-                if noise == GUMBEL:
-                    x, error = own[index, 0, 0], own[index, 1, 0]
-                else:
-                    mean = (change[0, a, i] if a < d else 0.0) + (change[1, b, i] if b < d else 0.0)
-                    if a < d and b < d:
-                        for k in range(int(windows[i, 0]), int(windows[i, 1])):
-                            mean += arrays[0, i, k] * arrays[1, a, k] * arrays[2, b, k]
-                    x = math.log1p(mean)
-                    error = RELATIVE * ((change[2, a, i] if a < d else 0.0) + (change[3, b, i] if b < d else 0.0))
-                outcome_log[size] = log_p[i] + math.log(c) + log_p1
-                outcome_x[size] = _outward(x + x1, error + e1)
-                size += 1
-        if a < d:
-            outcome_log[size] = log_p[a] + log_p1
-            outcome_x[size] = _outward(own[index, 0, 1] + x1, own[index, 1, 1] + e1)
-            size += 1
-        if b < d:
-            outcome_log[size] = log_p[b] + log_p1
-            outcome_x[size] = _outward(own[index, 0, 2] + x1, own[index, 1, 2] + e1)
-            size += 1
-        if check != NO_CHECK:
-            outcome_log[size] = log_p0
-            outcome_x[size] = _outward(x0, e0)
-            size += 1
-        for i in range(size):
-            outcome_p[i] = math.exp(outcome_log[i])
-        raise_to_move(outcome_log, outcome_p, outcome_x, size, orders, best, scratch)
+        needed, closer = _may_cost_more(a, b, p, own[index], bound[index], variant_cost[v], best[0], orders)
+        if needed:
+            size = _outcomes(
+                a, b, noise, counts, log_p, log_p1, log_p0, check, change, windows, arrays, own[index], variant_x[v],
+                outcome_log, outcome_x,
+            )  # fmt: skip
+            for i in range(size):
+                outcome_p[i] = math.exp(outcome_log[i])
+            raise_to_move(outcome_log, outcome_p, outcome_x, size, orders, best, scratch)
+        elif not closer:
+            skipped[v] = bound[index, 1]
     for k in range(len(orders)):
         # The skipped moves' factor, and the error of the probabilities themselves.
         cost[k] = best[1, k] * (1 + _SKIP + 4 * RELATIVE) / (orders[k] - 1)
     return True
+
+
+@compiled
+def _distinct(row: FloatArray, group: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return (the distinct counts, falling; the number of classes with each); `group` is filled with their indices."""
+    values, counts = np.empty(len(row)), np.zeros(len(row))
+    d = 0
+    for j in range(len(row)):
+        if d == 0 or values[d - 1] != row[j]:
+            values[d] = row[j]
+            d += 1
+        counts[d - 1] += 1
+        group[j] = d - 1
+    return values[:d], counts[:d]
+
+
+@compiled
+def _price_check(
+    check: int,
+    top: float,
+    threshold: float,
+    check_scale: float,
+    log_p1: float,
+    log_p0: float,
+    orders: FloatArray,
+    x: FloatArray,
+    price: FloatArray,
+) -> None:
+    """Fill what a move that makes the largest score `top` changes of the check.
+
+    x: the changes of the logarithms of "answered" and "refused", each followed by its error. price: for each order, the
+    cost of the check itself and the weight of the label's cost, forward and reverse, (4, orders).
+    """
+    x[:] = 0.0
+    if check != NO_CHECK:
+        moved1, moved0 = check_logs(top, threshold, check_scale, check)
+        x[0], x[2] = moved1 - log_p1, moved0 - log_p0
+        # The logarithms are good to 4e-15 relative.
+        x[1] = 4e-15 * (abs(moved1) + abs(log_p1)) if x[0] != 0 else 0.0
+        x[3] = 4e-15 * (abs(moved0) + abs(log_p0)) if x[2] != 0 else 0.0
+    for k in range(len(orders)):
+        if check == NO_CHECK:
+            price[0, k], price[1, k], price[2, k], price[3, k] = 0.0, 1.0, 0.0, 1.0
+        else:
+            price[0, k], price[1, k], price[2, k], price[3, k] = check_cost(
+                _outward(float(x[0]), float(x[1])), _outward(float(x[2]), float(x[3])), log_p1, log_p0, orders[k] - 1
+            )
+
+
+@compiled
+def _may_cost_more(
+    a: int, b: int, p: FloatArray, own: FloatArray, bound: FloatArray, price: FloatArray, best: FloatArray,
+    orders: FloatArray,
+) -> tuple[bool, bool]:  # fmt: skip
+    """Return (whether the move's cost may exceed `best` at some order, whether closer bounds were computed)."""
+    pa, xa, pb, xb = 0.0, 0.0, 0.0, 0.0
+    if a < len(p):
+        pa, xa = max(float(p[a]), TINY), _outward(own[0, 1], own[1, 1])
+    if b < len(p):
+        pb, xb = max(float(p[b]), TINY), _outward(own[0, 2], own[1, 2])
+    closer = False
+    for k in range(len(orders) - 1, -1, -1):
+        s, enough = orders[k] - 1, best[k] * (1 + _SKIP)
+        forward_label = label_bound(bound[0], bound[1], s)
+        reverse_label = forward_label
+        for attempt in range(2):
+            forward = price[0, k] + (price[1, k] * forward_label if forward_label > 0 else 0.0)
+            reverse = price[2, k] + (price[3, k] * reverse_label if reverse_label > 0 else 0.0)
+            if max(forward, reverse) <= enough and enough != math.inf:
+                break
+            if attempt == 1:
+                return True, closer
+            # Compute again, with the exact terms of the two moved classes instead of a bound.
+            closer = True
+            rest = label_bound(bound[2], bound[3], s)
+            forward_a, reverse_a = own_terms(pa, xa, s)
+            forward_b, reverse_b = own_terms(pb, xb, s)
+            forward_label = (forward_a + forward_b + rest) * ROOM
+            reverse_label = (reverse_a + reverse_b + rest) * ROOM
+    return False, closer
+
+
+@compiled
+def _outcomes(
+    a: int,
+    b: int,
+    noise: int,
+    counts: FloatArray,
+    log_p: FloatArray,
+    log_p1: float,
+    log_p0: float,
+    check: int,
+    change: FloatArray,
+    windows: FloatArray,
+    arrays: FloatArray,
+    own: FloatArray,
+    x_of_check: FloatArray,
+    outcome_log: FloatArray,
+    outcome_x: FloatArray,
+) -> int:
+    """Fill the log probability of each outcome of the move and the change of it, made larger by its error.
+
+    Returns the number of outcomes.
+    """
+    d, size = len(counts), 0
+    x1, e1 = x_of_check[0], x_of_check[1]
+    for i in range(d):
+        c = counts[i] - (1.0 if i == a else 0.0) - (1.0 if i == b else 0.0)
+        if c > 0:
+            if noise == GUMBEL:
+                x, error = own[0, 0], own[1, 0]
+            else:
+                mean = (change[0, a, i] if a < d else 0.0) + (change[1, b, i] if b < d else 0.0)
+                if a < d and b < d:
+                    for k in range(int(windows[i, 0]), int(windows[i, 1])):
+                        mean += arrays[0, i, k] * arrays[1, a, k] * arrays[2, b, k]
+                x = math.log1p(mean)
+                error = RELATIVE * ((change[2, a, i] if a < d else 0.0) + (change[3, b, i] if b < d else 0.0))
+            outcome_log[size] = log_p[i] + math.log(c) + log_p1
+            outcome_x[size] = _outward(x + x1, error + e1)
+            size += 1
+    if a < d:
+        outcome_log[size] = log_p[a] + log_p1
+        outcome_x[size] = _outward(own[0, 1] + x1, own[1, 1] + e1)
+        size += 1
+    if b < d:
+        outcome_log[size] = log_p[b] + log_p1
+        outcome_x[size] = _outward(own[0, 2] + x1, own[1, 2] + e1)
+        size += 1
+    if check != NO_CHECK:
+        outcome_log[size] = log_p0
+        outcome_x[size] = _outward(x_of_check[2], x_of_check[3])
+        size += 1
+    return size
