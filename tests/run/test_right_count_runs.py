@@ -16,12 +16,16 @@ import ostrakon
 import ostrakon.run.steps as steps
 from ostrakon.data.consent import Consent
 from ostrakon.data.datasets import glyphs
+from ostrakon.features.moments import MomentMap
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.report.table import _student
 from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.stages.corrections import ErrorInputs
 from ostrakon.run.stages.intervals import Estimates
 from ostrakon.students.sklearn_student import SklearnStudent
+from ostrakon.teachers.corrections import CorrectionRule
+from ostrakon.teachers.errors import ErrorSizes, RightAndWrong
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
 
@@ -116,6 +120,54 @@ def test_a_student_that_remembers_rows_or_gambles_says_the_same_of_all_others(st
     assert 0 < said.mean() < 1
     X[0] = 9.0
     np.testing.assert_array_equal(estimates(X)[1:], said[1:])
+
+
+class Fails(LogisticRegression):
+    """Fails on a row that begins with 9, in one of several ways."""
+
+    way = "raises"
+
+    def predict(self, X):
+        if X[0, 0] != 9:
+            return super().predict(X)
+        if self.way == "raises":
+            raise RuntimeError(f"the row {X}")
+        return {"rows": [0, 1], "none": [], "words": ["a"]}[self.way]
+
+
+@pytest.mark.parametrize("way", ["raises", "rows", "none", "words"])
+def test_a_student_that_fails_on_a_row_is_wrong_on_it_and_right_on_others(way, capfd, monkeypatch):
+    monkeypatch.setattr(Fails, "way", way)
+    X, y = rows(60, 2)
+    student = Fails().fit(X, y)
+    said = Estimates.of(student, np.asarray, seen=X)(X)
+    X[3], X[7] = 9.0, 9.0
+    estimates = Estimates.of(student, np.asarray, seen=X)
+    missing = np.isin(np.arange(60), [3, 7])
+    np.testing.assert_array_equal(estimates(X), np.where(missing[:, None], np.nan, said))
+    owners, numbers = np.arange(60), estimates(X)
+    counts = RightAndWrong(classes=2, by_class=False).contributions_of((owners, numbers, y)).counts
+    assert counts.tolist() == [[STEPS * np.sum(said[~missing, 0] == y[~missing]), STEPS * 60 - counts[0, 0]]]
+    sizes = ErrorSizes(edges=np.array([0.1, 0.5, 1.0])).contributions_of((owners[:8], numbers[:8], STEPS * y[:8]))
+    assert sizes.counts[2, 0] >= 2 * STEPS
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_student_that_fails_on_a_row_corrects_nothing_by_it():
+    X, y = rows(60, 2)
+    X[3] = 9.0
+    rule = CorrectionRule(directions=MomentMap.of(X), classes=2)
+    says = ErrorInputs(directions=rule.directions, classes=2)
+    student = Fails().fit(X, y)
+    student.predict_proba = lambda rows: 1 / 0 if rows[0, 0] == 9 else LogisticRegression.predict_proba(student, rows)
+    numbers = Estimates(student=student, transform=np.asarray, rows=1, known=False, says=says)(X)
+    assert np.isnan(numbers[3]).all()
+    assert np.isfinite(np.delete(numbers, 3, axis=0)).all()
+    added = [
+        rule.contributions_of((np.arange(len(part)), part, np.zeros(len(part)))).counts
+        for part in (numbers, np.delete(numbers, 3, axis=0))
+    ]
+    np.testing.assert_array_equal(*added)
 
 
 STAYS = pytest.mark.filterwarnings("ignore:It can be used here")

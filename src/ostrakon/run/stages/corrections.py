@@ -29,6 +29,11 @@ class ErrorInputs:
     directions: MomentMap
     classes: int
 
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return self.classes + self.directions.directions
+
     def __call__(self, student: Any, X: Any) -> FloatArray:
         proba = bounded(of_all_classes(student.predict_proba(X), student.classes_, self.classes))
         return np.column_stack([proba, self.directions.unrounded(X)])

@@ -104,7 +104,8 @@ class Estimates:
 
     student: fitted. transform: from rows to its features; None: it takes the rows. rows: batch size. known: whether the
     student could be released and has no code from elsewhere. Of any other one a copy is asked about every row, because
-    it may use other rows of a batch, or remember them. says: from a student and its input to numbers, (rows, numbers).
+    it may use other rows of a batch, or remember them; where it fails, the numbers are missing (NaN). says: from a
+    student and its input to numbers, (rows, `says.width`), or one number without that attribute.
     Guarantee: the estimate of a row depends on that row alone, to the last bit.
     """
 
@@ -156,9 +157,14 @@ class Estimates:
     def _predict(self, rows: Any) -> FloatArray:
         if self.known:
             return self.says(self.student, rows)
+        missing = np.full((1, getattr(self.says, "width", 1)), np.nan)
         # A row's random numbers depend on that row alone, and differ from those of other rows.
         with seeded(crc32(repr(np.asarray(rows).tolist()).encode())):
-            return self.says(deepcopy(self.student), rows)
+            try:
+                said = self.says(deepcopy(self.student), rows)
+            except Exception:  # of code from elsewhere: it depends on a private row, so it must not end the run
+                return missing
+        return said if said.shape == missing.shape else missing
 
 
 def require_copies(learning: Learning, plan: Plan) -> None:
