@@ -19,9 +19,12 @@ from ostrakon.data.datasets import glyphs
 from ostrakon.features.moments import MomentMap
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
+from ostrakon.report import table
+from ostrakon.report.first_page import _intervals, _quality
 from ostrakon.report.table import _student
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.stages.corrections import ErrorInputs
+from ostrakon.run.stages.estimates import NOT_COPIED
 from ostrakon.run.stages.intervals import Estimates
 from ostrakon.students.sklearn_student import SklearnStudent
 from ostrakon.teachers.corrections import CorrectionRule
@@ -198,32 +201,54 @@ def test_a_student_of_global_random_numbers_is_repeated_and_leaves_them_as_they_
 class Locks(LogisticRegression):
     """Cannot be copied: at once, or after a fit."""
 
+    fits = 0
+
     def __init__(self, lock=None):
         super().__init__()
         self.lock = lock
 
     def fit(self, X, y, sample_weight=None):
+        Locks.fits += 1
         self.made = threading.Lock()
         return super().fit(X, y, sample_weight)
 
 
 @STAYS
-@pytest.mark.parametrize(("lock", "errors"), [(threading.Lock(), 0), (None, 0.1)])
-def test_a_student_that_cannot_be_copied_is_refused_before_a_vote(lock, errors, monkeypatch):
+def test_a_student_that_cannot_be_copied_before_its_fit_is_refused_before_a_vote(monkeypatch):
     X, y = rows(600, 2)
     monkeypatch.setattr(steps, "collect_votes", None)
-    mechanism = f"bounded-gnmax(errors={errors})"
-    model = ostrakon.PATEClassifier(student=Locks(lock), epsilon=4.0, classes=[0, 1], mechanism=mechanism)
-    with pytest.raises(InvalidInput, match=r"student must be an estimator that copy\.deepcopy copies, .* got Locks"):
+    model = ostrakon.PATEClassifier(student=Locks(threading.Lock()), epsilon=4.0, classes=[0, 1])
+    with pytest.raises(InvalidInput, match=r"student must be an estimator that sklearn\.base\.clone copies, got Locks"):
         model.fit(X, y, X_public=rows(100, 2, 1)[0])
 
 
 @STAYS
-def test_a_student_that_cannot_be_copied_is_fitted_where_no_errors_are_counted():
+@pytest.mark.parametrize("errors", [0, 0.1])
+def test_a_student_that_cannot_be_copied_after_its_fit_has_no_trial_fit_and_no_estimate(errors, monkeypatch):
+    monkeypatch.setattr(Locks, "fits", 0)
     X, y = rows(600, 2)
-    given = {"epsilon": 4.0, "classes": [0, 1], "mechanism": "bounded-gnmax(errors=0)"}
+    given = {"epsilon": 4.0, "classes": [0, 1], "mechanism": f"bounded-gnmax(errors={errors})"}
     model = ostrakon.PATEClassifier(student=Locks(), **given).fit(X, y, X_public=rows(100, 2, 1)[0])
     assert np.mean(model.predict(X) == y) > 0.7
+    assert Locks.fits == 6  # five of them without a part of the answers
+    content = model.statement_.as_dict()
+    assert content["estimates"] == []
+    # What was planned is claimed.
+    assert 3.99 < content["guarantee"]["epsilon"] <= 4
+    assert not any("counts of the student's errors" in remark for remark in content["remarks"])
+    why = NOT_COPIED if errors else "errors=0 was given"
+    assert dict(_student(model.finished_))["Estimated accuracy"] == f"none: {why}"
+    assert f"Not estimated: {why}." in _quality(content, (), None)
+
+
+@STAYS
+def test_a_student_of_a_quantity_that_cannot_be_copied_has_no_intervals():
+    X, y = rows(600, 5)
+    model = ostrakon.PATERegressor(student=Locks(), epsilon=4.0, range=(0, 4), mechanism="quantity-gnmax(errors=0.1)")
+    model.fit(X, y, X_public=rows(100, 2, 1)[0])
+    assert model.finished_.answers.errors is None
+    assert dict(table._intervals(model.finished_)) == {"Intervals": f"none: {NOT_COPIED}"}
+    assert _intervals(model.statement_.as_dict(), None) == {"Intervals.": f"None: {NOT_COPIED}."}
 
 
 class Compares(LogisticRegression):

@@ -9,7 +9,7 @@ from ostrakon.accounting.estimates import CONFIDENCE, NO_BETTER, UNDECIDED, Agre
 from ostrakon.data.quantity import Quantity
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.markdown import escaped
-from ostrakon.run.stages.estimates import OTHER_STUDENT, why_no_estimate
+from ostrakon.run.stages.estimates import why_no_estimate, why_no_intervals
 from ostrakon.statements.sentences import (
     DROPPED_OUT,
     REFITTED,
@@ -118,7 +118,7 @@ def _intervals(content: dict[str, Any], intervals: PredictionIntervals | None) -
     if intervals is not None:
         return {"Intervals.": intervals.in_words(Quantity(**content["quantity"]))}
     if "quantity" in content and _counts_errors(content):
-        return {"Intervals.": f"None: {OTHER_STUDENT}."}
+        return {"Intervals.": f"None: {why_no_intervals(content['tuned'])}."}
     return {}
 
 

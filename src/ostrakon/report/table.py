@@ -14,7 +14,7 @@ from ostrakon.export.released import ReleasedQuantity
 from ostrakon.mechanisms import Mechanism
 from ostrakon.run.budget import Budget
 from ostrakon.run.pipeline import Outcome
-from ostrakon.run.stages.estimates import OTHER_STUDENT, why_no_estimate, why_no_recalls
+from ostrakon.run.stages.estimates import why_no_estimate, why_no_intervals, why_no_recalls
 from ostrakon.run.steps import FinishedRun
 from ostrakon.statements.sentences import changed_in_words, student_in_words
 from ostrakon.statements.statement import Unit, delta_in_words, round_up
@@ -126,10 +126,10 @@ def _recalls(run: FinishedRun) -> Iterator[tuple[str, str]]:
 
 
 def _intervals(run: FinishedRun) -> Iterator[tuple[str, str]]:
-    """That a refit has no intervals of a quantity, where its release had some; else nothing."""
+    """Yield why a student of a quantity has no intervals, where they were paid for."""
     lost = isinstance(run.student, ReleasedQuantity) and run.student.intervals is None
-    if lost and run.answers.errors is not None:
-        yield "Intervals", f"none: {OTHER_STUDENT}"
+    if lost and run.plan.mechanism.error_noise is not None:
+        yield "Intervals", f"none: {why_no_intervals(run.plan.tuned)}"
 
 
 def _measured(run: FinishedRun) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ from ostrakon.planning.choose_mechanism import require_learnable
 from ostrakon.planning.plan import Plan, levels_from
 from ostrakon.run.inputs.again import EarlierPublic
 from ostrakon.run.stages.corrections import corrected
-from ostrakon.run.stages.estimates import STUDENT_WARNINGS, assess
+from ostrakon.run.stages.estimates import NOT_COPIED, STUDENT_WARNINGS, assess
 from ostrakon.run.stages.features import NO_ENCODER, View, view_of
 from ostrakon.run.stages.intervals import error_rule, estimates_compared, intervals_of, same_estimates
 from ostrakon.run.stages.learning import Learning
@@ -311,7 +311,8 @@ def _answers(release: EarlierRelease, statement: Statement, plan: Plan) -> Answe
             raise InvalidInput(f"The noisy counts of the release must be {shape} numbers, got {noisy.shape}.")
         if not np.isfinite(noisy).all():
             raise InvalidInput("The noisy counts and sums of the release must be finite numbers.")
-    bins = None if plan.mechanism.error_noise is None else error_rule(plan).shape
+    none = plan.mechanism.error_noise is None or plan.tuned.get("errors") == NOT_COPIED
+    bins = None if none else error_rule(plan).shape
     if bins != (None if release.errors is None else release.errors.shape):
         raise InvalidInput(f"The noisy counts of errors of the release must be {bins} numbers, as its statement says.")
     if release.errors is not None and not np.isfinite(release.errors).all():

@@ -9,7 +9,7 @@ from ostrakon.data.quantity import rounded
 from ostrakon.features.moments import is_centred
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.stages.estimates import assess
+from ostrakon.run.stages.estimates import NOT_COPIED, assess
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.votes import pair_map
@@ -311,7 +311,7 @@ def _correction_remark(plan: Plan, unit: str) -> str:
 def _error_remark(plan: Plan, unit: str) -> str:
     """Return a sentence on the counts of errors of the student, with a space; empty without them."""
     noise = plan.mechanism.error_noise
-    if noise is None:
+    if noise is None or plan.tuned.get("errors") == NOT_COPIED:
         return ""
     if plan.target == "classes":
         return (

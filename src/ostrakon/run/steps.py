@@ -32,6 +32,7 @@ from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.corrections import ErrorInputs, corrected, correction_rule
+from ostrakon.run.stages.estimates import NOT_COPIED
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.intervals import (
     CORRECTIONS,
@@ -42,8 +43,8 @@ from ostrakon.run.stages.intervals import (
     error_rule,
     estimates_compared,
     intervals_of,
+    is_copied,
     predictions,
-    require_copies,
     same_estimates,
 )
 from ostrakon.run.stages.learning import Learning
@@ -230,7 +231,6 @@ def run_steps(
             objective=options.objective,
         )
         learning.require_named(plan)
-        require_copies(learning, plan)
         queries = queries_of(view, plan.rows, strategy=options.query_strategy, seed=options.seed)
         votes = collect_votes(context, plan, view, queries)
         add_trusted_parties(context)
@@ -245,8 +245,13 @@ def run_steps(
             fitted = queries, answers, learning, selection
             answers = ask_student(context, CORRECTIONS, rule, plan, *fitted, says=says)
             selection = corrected(selection, learning, plan, answers, queries, totals=totals)
-        if plan.mechanism.error_noise is not None:
+        if plan.mechanism.error_noise is not None and is_copied(selection.student):
             answers = ask_student(context, ERRORS, error_rule(plan), plan, queries, answers, learning, selection)
+        elif plan.mechanism.error_noise is not None:
+            # Paid for, because whether it can be copied may depend on what was released.
+            plan = dataclasses.replace(plan, tuned={**plan.tuned, "errors": NOT_COPIED})
+            if context.budget is not None:
+                context.budget.settle(answers)
         return finish(context, plan, queries, answers, learning, selection)
 
 

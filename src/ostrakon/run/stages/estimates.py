@@ -27,6 +27,8 @@ FEWEST_QUERIES = 50
 them are worse than the final one."""
 OTHER_STUDENT = "errors were counted for the student of the earlier release, not for this one"
 """Why a student has no estimate, or no intervals, although noisy counts of errors were released."""
+NOT_COPIED = "errors were not counted, because the student of the run cannot be copied"
+"""The entry "errors" of `tuned` then, and why no student of such a release has an estimate or intervals."""
 ONE_CLASS = "Warning: the student predicts one class alone, "
 """Start of the warning about a student that predicts one class."""
 STUDENT_WARNINGS = ("Warning: the student ", NO_BETTER, UNDECIDED, "Warning: the held-out ")
@@ -103,6 +105,7 @@ def why_no_estimate(tuned: Mapping[str, str], *, counted: bool, per_record: bool
     basis = {name: source for names, source in tuned.items() for name in names.split(", ")}
     reasons = {
         "trained teachers answer, and their answers are not private labels": not per_record,
+        NOT_COPIED: basis.get("errors") == NOT_COPIED,
         OTHER_STUDENT: counted,
         "errors=0 was given": basis.get("errors") == BY_THE_OPERATOR,
         "several owners take part": "owners_per_person" in basis,
@@ -110,6 +113,11 @@ def why_no_estimate(tuned: Mapping[str, str], *, counted: bool, per_record: bool
         "the noise was given instead of an epsilon": "epsilon" not in basis,
     }
     return next((reason for reason, applies in reasons.items() if applies), "too few records for this epsilon")
+
+
+def why_no_intervals(tuned: Mapping[str, str]) -> str:
+    """Return the reason why a student of a quantity has no intervals, although its run paid for counts of errors."""
+    return NOT_COPIED if tuned.get("errors") == NOT_COPIED else OTHER_STUDENT
 
 
 def why_no_recalls(estimates: Iterable[Any]) -> str:

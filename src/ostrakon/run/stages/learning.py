@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from ostrakon.data.embeddings import groups
 from ostrakon.estimators.choices import is_images, make_student, takes_rows
@@ -64,10 +65,16 @@ class Learning:
         )
 
     def require_named(self, plan: Plan) -> None:
-        """Refuse a named student that does not fit the features or the number of classes, before noise is spent."""
+        """Refuse a named student that cannot be copied or does not fit the number of classes, before noise is spent."""
         if is_auto(self.student):
             return
         student = make_student(self.student, seed=self.seed, representation=self.view.representation)
+        try:
+            clone(student)
+        except Exception as error:  # whatever its code raises
+            raise InvalidInput(
+                f"student must be an estimator that sklearn.base.clone copies, got {self.student!r}: {error}."
+            ) from error
         # A student of labels has two classes for each.
         if has_directions(student) and plan.target == "classes" and plan.classes != 2:
             raise InvalidInput(
