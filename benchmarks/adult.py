@@ -89,7 +89,7 @@ def main() -> None:
             "student": "random-forest",
             "mechanism": ostrakon.ConfidentGNMax(threshold=300, sigma1=200, sigma2=40),
             "n_queries": 1500,
-            "queries": "random",
+            "query_strategy": "random",
         }
     rows: dict[str, list[dict[str, float]]] = {}
     for seed in range(options.seeds):
