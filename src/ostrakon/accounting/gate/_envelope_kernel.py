@@ -44,19 +44,19 @@ def _losing(share: float, weights: Any, logs: Any, above: Any, gap: int, error: 
 
 
 @compiled
-def _share(top: int, counts: Any, repeats: Any, kinds: int, shares: Any) -> int:
+def _share(top: int, counts: Any, repeats: Any, shares: Any) -> int:
     """Return the sum of the shares of all classes from the third on."""
     share = 0
-    for kind in range(kinds):
+    for kind in range(len(counts)):
         share += repeats[kind] * shares[top - counts[kind]]
     return share
 
 
 @compiled
-def _fill(top: int, counts: Any, repeats: Any, kinds: int, above: Any, logs: Any) -> None:
+def _fill(top: int, counts: Any, repeats: Any, above: Any, logs: Any) -> None:
     """Fill `logs` with -ln prod_{j >= 3} Phi(z + (top - n_j) / sigma), node by node."""
     logs[:] = 0
-    for kind in range(kinds):
+    for kind in range(len(counts)):
         gap, times = top - counts[kind], repeats[kind]
         for i in range(len(logs)):
             logs[i] += times * above[gap, i]
@@ -106,11 +106,10 @@ def _rounded_up(value: float) -> float:
 
 
 @compiled
-def _raise_to(
-    best: Any, raised: Any, grown: Any, pair: Any, row: Any, third: Any, coarse: Any, index: int, gap: int,
-    cap: Any, alpha: Any, beta: Any, top: int,
-) -> None:  # fmt: skip
+def _raise_to(best: Any, raised: Any, label: Any, index: int, gap: int, by_top: Any, top: int) -> None:
     """Raise `best` (orders,) to e^{(a-1) J} of one top count, and mark the raised orders in `raised` (orders,)."""
+    grown, pair, row, third, coarse = label
+    cap, alpha, beta, _, _ = by_top
     at, near = coarse[index], gap <= 1
     of_row, more, fewer, other = grown[index], pair[0, row[gap], at], pair[1, row[gap], at], third[at]
     for k in range(len(best)):
@@ -122,18 +121,18 @@ def _raise_to(
 
 @compiled
 def _exceeds(
-    best: Any, grown: Any, pair: Any, row: Any, third: Any, coarse: Any, index: int, gap: int, cap: Any, base: Any,
-    beta: Any, at_top: int, less: float, factor: float,
-) -> bool:  # fmt: skip
+    best: Any, label: Any, index: int, gap: int, cap: Any, base: Any, beta: Any, less: float, factor: float
+) -> bool:
     """Return whether a top count with at most these labels might cost more than `best` at some order.
 
     Of a whole cell: from its largest cap, alpha + beta and beta, with less = 1 and room for rounding in `factor`.
     alpha + beta c = (alpha + beta) + beta (c - 1): the sum hardly changes with the top count, but its parts do.
     """
+    grown, pair, row, third, coarse = label
     at, near = coarse[index], gap <= 1
     of_row, more, fewer, other = grown[index], pair[0, row[gap], at], pair[1, row[gap], at], third[at]
     for k in range(len(best)):
-        value = _joint(k, near, of_row, more, fewer, other, cap[at_top], base[at_top], beta[at_top], less)
+        value = _joint(k, near, of_row, more, fewer, other, cap, base, beta, less)
         if value * factor > best[k]:
             return True
     return False
@@ -146,40 +145,26 @@ def query_envelopes_of(
     lowest: int,
     sizes: Any,
     offsets: Any,
-    unit: float,
-    error: float,
-    shares: Any,
-    weights: Any,
-    above: Any,
-    grid: Any,
-    grown: Any,
-    pair: Any,
-    row: Any,
-    third: Any,
-    coarse: Any,
-    cap: Any,
-    alpha: Any,
-    beta: Any,
-    peak: Any,
-    peak_from: Any,
-    cell_cap: Any,
-    cell_sums: Any,
-    cell_beta: Any,
-    cell_peak: Any,
+    noise: Any,
+    label: Any,
+    by_top: Any,
+    by_cell: Any,
 ) -> Any:
     """Return (a - 1) U(n, d) of every distinct query, shape (queries, distances, orders).
 
-    shares: whole numbers of `unit`s, by gap. grid: probabilities to lose, as shares, increasing. grown:
-    (grid, orders), moments. pair, row, third: of the move lemma. coarse: the place of every point of the grid in its
-    tables. cap, peak: (teachers + 1, orders). alpha, beta: (teachers + 1, 5, orders). peak_from: the
-    largest peak from a top count on. cell_: the largest of each cell of `sizes[0]` top counts, then, from row
-    `offsets[1]` on, of `sizes[1]`, and so on; cell_sums: of alpha + beta.
+    sizes, offsets: cells of `sizes[0]` top counts; from row `offsets[1]` of `by_cell` on, of `sizes[1]`, and so on.
+    noise: (unit of shares, error of the quadrature, shares by gap in whole units, weights of the nodes, -ln Phi by gap
+    and node, probabilities to lose, as shares, increasing: the grid).
+    label: (moments by point of the grid, pair, row and third of the move lemma, the place of every point of the grid in
+    their tables).
+    by_top: (cap, alpha, beta, peak, the largest peak from each top count on); alpha and beta (teachers + 1, 5, orders),
+    the others (teachers + 1, orders).
+    by_cell: the largest (cap, alpha + beta, beta, peak) of each cell.
     The maximum over top counts is exact, by branch and bound: among neighbouring top counts the probability to lose is
     largest at the lowest. That probability is the same at all orders, so one walk over the top counts serves them all.
     """
     queries, classes = sorted_.shape
-    teachers = len(peak) - 1
-    nodes, orders = len(weights), grown.shape[1]
+    teachers, nodes, orders = len(by_top[3]) - 1, len(noise[3]), label[0].shape[1]
     result = np.empty((queries, len(steps), orders))
     logs = np.empty((teachers + 1, nodes), np.int64)
     rest = np.empty(teachers + 1, np.int64)
@@ -187,100 +172,138 @@ def query_envelopes_of(
     counts = np.empty(classes, np.int64)
     repeats = np.empty(classes, np.int64)
     best = np.empty(orders)
-    raised, hints = np.zeros(orders, np.int64), np.empty(orders + 3, np.int64)
+    raised, parts = np.zeros(orders, np.int64), np.empty((orders + 4 + teachers // sizes[-1], 3), np.int64)
     stack = np.empty((256, 3), np.int64)
-    stride, top_level = sizes[0], len(sizes) - 1
     for query in range(queries):
         n = sorted_[query]
-        lead = n[0] - n[1]
         seen[:] = 0
-        kinds = 0
-        for j in range(2, classes):
-            if kinds > 0 and counts[kinds - 1] == n[j]:
-                repeats[kinds - 1] += 1
-            else:
-                counts[kinds], repeats[kinds] = n[j], 1
-                kinds += 1
+        kinds = _distinct(n, counts, repeats)
+        others, known = (counts[:kinds], repeats[:kinds]), (rest, seen, logs)
         for column in range(len(steps)):
             d = steps[column]
-            high = min(n[0] + d, teachers)
             best[:] = 1.0
-            # Top counts that a runner-up may reach: any class may have them.
-            top, reached = max(n[0] - d, lowest), min(n[1] + d, high)
-            low = max(top, n[1] + d + 1)
-            if top <= reached == teachers:
-                for k in range(orders):
-                    best[k] = max(best[k], peak_from[top, k])
-                top = reached + 1
-            while top <= reached:
-                whole = top % stride == 0 and top + stride - 1 <= reached
-                worst = cell_peak[top // stride] if whole else peak[top]
-                for k in range(orders):
-                    best[k] = max(best[k], worst[k])
-                top += stride if whole else 1
-            if low > high:
-                for k in range(orders):
-                    result[query, column, k] = math.log(_rounded_up(best[k]))
-                continue
-            # The others belong to the top class, which leads by `gap`.
-            # First the two ends, the unmoved top count and the positions of the last maxima; then all cells.
-            hints[0], hints[1], hints[2] = low, max(n[0], low), high
-            first_cells = 3
-            for k in range(orders):
-                hint = min(max(raised[k], low), high)
-                if hint != hints[first_cells - 1]:
-                    hints[first_cells] = hint
-                    first_cells += 1
-            start = low - low % sizes[top_level]
-            cells = (high - start) // sizes[top_level] + 1
-            for part in range(first_cells + cells):
-                if part < first_cells:
-                    stack[0, 0], stack[0, 1], stack[0, 2] = hints[part], hints[part], 0
-                else:
-                    cell = start + (part - first_cells) * sizes[top_level]
-                    stack[0, 0], stack[0, 1] = max(cell, low), min(cell + sizes[top_level] - 1, high)
-                    stack[0, 2] = top_level
-                waiting = 1
-                while waiting > 0:
-                    waiting -= 1
-                    first, last, level = stack[waiting, 0], stack[waiting, 1], stack[waiting, 2]
-                    if seen[first] == 0:
-                        rest[first] = _share(first, counts, repeats, kinds, shares)
-                        seen[first] = 1
-                    gap = lead + (first - n[0]) - (d - max(first - n[0], 0))
-                    share = unit * (rest[first] + shares[gap])
-                    if seen[first] == 1 and nodes > 0 and share >= _UNION_IS_ENOUGH:
-                        _fill(first, counts, repeats, kinds, above, logs[first])
-                        seen[first] = 2
-                    losing = _losing(share, weights, logs[first], above, gap, error)
-                    index = _index(losing, grid)
-                    _raise_to(best, raised, grown, pair, row, third, coarse, index, gap, cap, alpha, beta, first)
-                    if first == last:
-                        continue
-                    at = offsets[level] + first // sizes[level]
-                    if not _exceeds(
-                        best, grown, pair, row, third, coarse, index, gap, cell_cap, cell_sums, cell_beta, at,
-                        1.0, _ROUNDING,
-                    ):  # fmt: skip
-                        continue
-                    if level > 0:
-                        size = sizes[level - 1]
-                        inner = last - last % size
-                        while inner + size > first:
-                            stack[waiting, 0], stack[waiting, 1] = max(inner, first), min(inner + size - 1, last)
-                            stack[waiting, 2] = level - 1
-                            waiting += 1
-                            inner -= size
-                        continue
-                    for top in range(first + 1, last + 1):
-                        if _exceeds(best, grown, pair, row, third, coarse, index, gap, cap, alpha, beta, top, 0.0, 1.0):
-                            middle = (top + last) // 2
-                            if middle < last:
-                                stack[waiting, 0], stack[waiting, 1], stack[waiting, 2] = middle + 1, last, 0
-                                waiting += 1
-                            stack[waiting, 0], stack[waiting, 1], stack[waiting, 2] = top, middle, 0
-                            waiting += 1
-                            break
+            low, high = _raise_to_peaks(best, n, d, lowest, sizes[0], by_top, by_cell[3])
+            if low <= high:
+                for part in range(_parts(low, n[0], high, raised, sizes[-1], len(sizes) - 1, parts)):
+                    stack[0] = parts[part]
+                    _search(stack, best, raised, n, d, sizes, offsets, noise, label, by_top, by_cell, others, known)
             for k in range(orders):
                 result[query, column, k] = math.log(_rounded_up(best[k]))
     return result
+
+
+@compiled
+def _distinct(n: Any, counts: Any, repeats: Any) -> int:
+    """Fill the distinct counts from the third class on, and how often each occurs; return their number."""
+    kinds = 0
+    for j in range(2, len(n)):
+        if kinds > 0 and counts[kinds - 1] == n[j]:
+            repeats[kinds - 1] += 1
+        else:
+            counts[kinds], repeats[kinds] = n[j], 1
+            kinds += 1
+    return kinds
+
+
+@compiled
+def _raise_to_peaks(best: Any, n: Any, d: int, lowest: int, stride: int, by_top: Any, cell_peak: Any) -> Any:
+    """Raise `best` to the peaks of the top counts that a runner-up may reach, which any class may have.
+
+    Return (the first top count that only the top class may have, its last one).
+    """
+    peak, peak_from = by_top[3], by_top[4]
+    teachers = len(peak) - 1
+    high = min(n[0] + d, teachers)
+    top, reached = max(n[0] - d, lowest), min(n[1] + d, high)
+    low = max(top, n[1] + d + 1)
+    if top <= reached == teachers:
+        for k in range(len(best)):
+            best[k] = max(best[k], peak_from[top, k])
+        top = reached + 1
+    while top <= reached:
+        whole = top % stride == 0 and top + stride - 1 <= reached
+        worst = cell_peak[top // stride] if whole else peak[top]
+        for k in range(len(best)):
+            best[k] = max(best[k], worst[k])
+        top += stride if whole else 1
+    return low, high
+
+
+@compiled
+def _parts(low: int, top: int, high: int, raised: Any, size: int, level: int, parts: Any) -> int:
+    """Fill the ranges of top counts to search, (first, last, level), and return their number.
+
+    First the two ends, the unmoved top count and the top counts of the last maxima, one by one; then all cells.
+    """
+    for number, first in enumerate((low, max(top, low), high)):
+        parts[number, 0], parts[number, 1], parts[number, 2] = first, first, 0
+    number = 3
+    for k in range(len(raised)):
+        hint = min(max(raised[k], low), high)
+        if hint != parts[number - 1, 0]:
+            parts[number, 0], parts[number, 1], parts[number, 2] = hint, hint, 0
+            number += 1
+    for first in range(low - low % size, high + 1, size):
+        parts[number, 0], parts[number, 1], parts[number, 2] = max(first, low), min(first + size - 1, high), level
+        number += 1
+    return number
+
+
+@compiled
+def _probability_to_lose(top: int, gap: int, noise: Any, others: Any, known: Any) -> float:
+    """Return `_losing` at a top count.
+
+    others: the distinct counts from the third class on, and how often each occurs. known: by top count, the sum of
+    their shares, what is filled (0: nothing, 1: that sum, 2: the logarithms too), and the logarithms by node.
+    """
+    unit, error, shares, weights, above, _ = noise
+    rest, seen, logs = known
+    if seen[top] == 0:
+        rest[top] = _share(top, others[0], others[1], shares)
+        seen[top] = 1
+    share = unit * (rest[top] + shares[gap])
+    if seen[top] == 1 and len(weights) > 0 and share >= _UNION_IS_ENOUGH:
+        _fill(top, others[0], others[1], above, logs[top])
+        seen[top] = 2
+    return _losing(share, weights, logs[top], above, gap, error)
+
+
+@compiled
+def _search(
+    stack: Any, best: Any, raised: Any, n: Any, d: int, sizes: Any, offsets: Any, noise: Any, label: Any, by_top: Any,
+    by_cell: Any, others: Any, known: Any,
+) -> None:  # fmt: skip
+    """Raise `best` to the largest cost of the top counts in the range on the `stack`, which the top class has."""
+    cap, alpha, beta, _, _ = by_top
+    cell_cap, cell_sums, cell_beta, _ = by_cell
+    waiting = 1
+    while waiting > 0:
+        waiting -= 1
+        first, last, level = stack[waiting, 0], stack[waiting, 1], stack[waiting, 2]
+        # The top class leads by `gap`.
+        gap = n[0] - n[1] + (first - n[0]) - (d - max(first - n[0], 0))
+        index = _index(_probability_to_lose(first, gap, noise, others, known), noise[5])
+        _raise_to(best, raised, label, index, gap, by_top, first)
+        if first == last:
+            continue
+        at = offsets[level] + first // sizes[level]
+        if not _exceeds(best, label, index, gap, cell_cap[at], cell_sums[at], cell_beta[at], 1.0, _ROUNDING):
+            continue
+        if level > 0:
+            size = sizes[level - 1]
+            inner = last - last % size
+            while inner + size > first:
+                stack[waiting, 0], stack[waiting, 1] = max(inner, first), min(inner + size - 1, last)
+                stack[waiting, 2] = level - 1
+                waiting += 1
+                inner -= size
+            continue
+        for top in range(first + 1, last + 1):
+            if _exceeds(best, label, index, gap, cap[top], alpha[top], beta[top], 0.0, 1.0):
+                middle = (top + last) // 2
+                if middle < last:
+                    stack[waiting, 0], stack[waiting, 1], stack[waiting, 2] = middle + 1, last, 0
+                    waiting += 1
+                stack[waiting, 0], stack[waiting, 1], stack[waiting, 2] = top, middle, 0
+                waiting += 1
+                break

@@ -130,10 +130,10 @@ class EnvelopeTables:
                 self.lowest,
                 self.sizes,
                 self.offsets,
-                *self.noise,
-                *self.label,
-                *self.by_top,
-                *self.by_cell,
+                self.noise,
+                self.label,
+                self.by_top,
+                self.by_cell,
             )
             result[:, :, self.bounded] = logs / (self.orders[self.bounded] - 1) + SLACK
         return result
