@@ -20,8 +20,9 @@ from ostrakon.mechanisms import MomentGNMax
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.report.recorded import find_recorded
+from ostrakon.report.table import _student
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.statements.sentences import CORRECTED
+from ostrakon.statements.sentences import CORRECTED, NOT_CORRECTED
 from ostrakon.students.corrected_student import CorrectedStudent, bounded
 from ostrakon.teachers.errors import ErrorRule
 from ostrakon.validation import InvalidInput
@@ -33,6 +34,11 @@ def rows(n, classes, seed=0):
     X = rng.normal(size=(n, 4))
     y = (np.clip((stats.norm.cdf(X[:, 0] + 0.5 * X[:, 1] + 0.3 * rng.normal(size=n))), 0, 0.999) * classes).astype(int)
     return X, y
+
+
+def line_of(file, start):
+    (line,) = (line for line in file.read_text().splitlines() if line.startswith(start))
+    return line
 
 
 @pytest.fixture(scope="module")
@@ -224,6 +230,33 @@ def test_a_refit_is_the_same_student_and_another_student_is_not_corrected(run, g
     assert "corrected" not in content["tuned"].get("probabilities", "")
     assert content["estimates"] == []
     assert content["guarantee"]["epsilon"] > 3.99
+    assert f"The student is not corrected: {NOT_CORRECTED}." in content["remarks"]
+    assert "noisy sums of the private rows' features" in (tmp_path / "other" / "model_card.md").read_text()
+
+
+def test_the_first_page_names_no_sums_that_a_refitted_student_does_not_use(run, given, tmp_path):
+    first = "This release contains a model"
+    assert "noisy sums of the private rows' features" in line_of(run / "release" / "model_card.md", first)
+    refitted = ostrakon.refit(run / "release", out=tmp_path / "other", student="logistic", public=given["public"])
+    assert dict(_student(refitted.finished))["Correction"] == f"none: {NOT_CORRECTED}"
+    page = line_of(tmp_path / "other" / "model_card.md", first)
+    assert "it learned from public rows and noisy votes of teachers. The" in page
+
+
+@pytest.mark.parametrize(("before", "after"), [("accuracy", "balanced"), ("balanced", "log-loss")])
+def test_a_refit_with_another_objective_keeps_the_correction(before, after, given, tmp_path):
+    alone = {name: value for name, value in given.items() if "ledger" not in name and name != "budget"}
+    first = ostrakon.train(**alone, objective=before, out=tmp_path / "run").outcome
+    refitted = ostrakon.refit(tmp_path / "run" / "release", objective=after, public=given["public"], out=tmp_path / "b")
+    corrected, earlier = (inner(one.student.student) for one in (refitted.finished, first))
+    np.testing.assert_array_equal(corrected.coef_, earlier.coef_)
+    rule = refitted.finished.student.student
+    assert (getattr(rule, "weights", None) is not None) == (after == "balanced")
+    content = json.loads((tmp_path / "b" / "statement.json").read_text())
+    assert content["tuned"]["probabilities"].startswith(CORRECTED)
+    assert ("every class counts the same" in content["tuned"]["probabilities"]) == (after == "balanced")
+    # Errors were counted for other labels.
+    assert content["estimates"] == []
 
 
 def test_the_released_student_says_what_the_one_in_memory_says(given, tmp_path):

@@ -22,7 +22,6 @@ from ostrakon.statements.statement import delta_in_words
 from ostrakon.students.measures import AnyMeasures, Measures
 from ostrakon.students.prediction_intervals import PredictionIntervals
 from ostrakon.students.prediction_sets import PredictionSets
-from ostrakon.students.quantity_student import SUMS
 
 TITLE = "In plain words"
 NOT_GIVEN = "not given"
@@ -43,6 +42,7 @@ def first_page(
     measures: AnyMeasures | None = None,
     sets: PredictionSets | None = None,
     intervals: PredictionIntervals | None = None,
+    sums: bool = True,
 ) -> list[str]:
     """Paragraphs of Markdown, without a table.
 
@@ -68,6 +68,8 @@ def first_page(
         Of the student, where it has some.
     intervals : PredictionIntervals, optional
         Of the student of a quantity, where its errors were counted.
+    sums : bool
+        Whether the student learned from sums of features, if any were released.
     """
     dropped = [remark for remark in content["remarks"] if DROPPED_OUT in remark]
     facts = {
@@ -91,12 +93,13 @@ def first_page(
     }
     decided = isinstance(measures, Measures)  # by test rows
     rows = "public rows" if content["protects"] == "records" else "rows of which only the labels are private"
-    sums = any(batch["parameters"].get("moments") for batch in content["rounds"])
-    errors = "; noisy sums of its errors on the private rows corrected it" if is_corrected(content["tuned"]) else ""
-    more = f", noisy votes of teachers and noisy sums of the private rows' features{errors}"
+    sums = sums and any(batch["parameters"].get("moments") for batch in content["rounds"])
+    more = ", noisy votes of teachers and noisy sums of the private rows' features"
     votes = rows + (more if sums else " and noisy votes of teachers")
+    if is_corrected(content["tuned"]):
+        votes += "; noisy sums of its errors on the private rows corrected it"
     if "quantity" in content:
-        features = "features and " if content["tuned"]["student"].startswith(SUMS) else ""
+        features = "features and " if sums else ""
         votes = f"{rows} and noisy sums of the private rows' {features}quantities"
     if "public_rows" in content:
         votes = "noisy counts of the private rows by column, without public rows"

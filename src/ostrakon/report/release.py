@@ -140,6 +140,11 @@ def _write_tables(aside: Path, run: FinishedRun) -> None:
             write_atomically(aside / name, text_of(run, table), mode=_PUBLIC)
 
 
+def _learned_from_sums(student: Any) -> bool:
+    """Return whether a student, or the one that is calibrated or corrected in it, learned from sums of features."""
+    return hasattr(student, "fit_moments") or (hasattr(student, "student") and _learned_from_sums(student.student))
+
+
 def _write_pages(
     aside: Path,
     run: FinishedRun,
@@ -180,6 +185,7 @@ def _write_pages(
         measures=measures,
         sets=run.student.sets if isinstance(run.student, ReleasedStudent) else None,
         intervals=run.student.intervals if isinstance(run.student, ReleasedQuantity) else None,
+        sums=_learned_from_sums(run.student.student),
         **shared,
     )
     card = model_card(

@@ -16,7 +16,7 @@ from ostrakon.run.budget import Budget
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.stages.estimates import why_no_estimate, why_no_intervals, why_no_recalls
 from ostrakon.run.steps import FinishedRun
-from ostrakon.statements.sentences import changed_in_words, student_in_words
+from ostrakon.statements.sentences import NOT_CORRECTED, changed_in_words, is_corrected, student_in_words
 from ostrakon.statements.statement import Unit, delta_in_words, round_up
 from ostrakon.students.measures import Measures
 
@@ -109,6 +109,8 @@ def _student(run: FinishedRun) -> Iterator[tuple[str, str]]:
     if measures is not None and measures.caution:
         yield WARNING, f"on the test rows {measures.caution}."
     yield "Student", student_in_words(run.student_name, run.statement.tuned)
+    if run.answers.corrections is not None and not is_corrected(run.statement.tuned):
+        yield "Correction", f"none: {NOT_CORRECTED}"
     yield from (_estimate(one) for one in run.statement.estimates if isinstance(one, Agreement))
     yield from _recalls(run)
 

@@ -16,7 +16,7 @@ from ostrakon.export.row_form import RowForm
 from ostrakon.export.student_files import require_exportable
 from ostrakon.features.cells import CellFeatures
 from ostrakon.features.representation import is_file_or_code, name_without_folder
-from ostrakon.options.options import ACCURACY, OF_COUNTS, ORDERED, is_auto
+from ostrakon.options.options import ACCURACY, OBJECTIVES, OF_COUNTS, ORDERED, is_auto
 from ostrakon.planning.choose_mechanism import require_learnable
 from ostrakon.planning.plan import Plan, levels_from
 from ostrakon.run.inputs.again import EarlierPublic
@@ -31,7 +31,7 @@ from ostrakon.run.stages.student import fit_student
 from ostrakon.run.statement import calibration_in_words, choice_in_words
 from ostrakon.run.steps import FinishedRun, measure_on
 from ostrakon.statements.restored import RestoredStatement, statement_from
-from ostrakon.statements.sentences import REFITTED
+from ostrakon.statements.sentences import NOT_CORRECTED, REFITTED, is_corrected
 from ostrakon.statements.statement import Statement
 from ostrakon.statements.versions import versions
 from ostrakon.students.measures import AnyMeasures
@@ -154,8 +154,8 @@ def _refit(release: EarlierRelease, statement: RestoredStatement, public: Any, r
     learning = Learning(X_public=X_public, view=view, student=student, seed=recipe["seed"], objective=objective)
     learning.require_named(plan)
     selection = fit_student(learning, plan, answers, queries)
-    if answers.corrections is not None and _is_same(selection, learning, queries, recipe.get("corrected", ())):
-        selection = corrected(selection, learning, plan, answers, queries)
+    if answers.corrections is not None:
+        selection = _corrected(selection, learning, plan, answers, queries, recipe.get("corrected", ()))
     form = RowForm.of(X_public, kinds={**(recipe["row"]["kinds"] or {}), **view.texts})
     quantity = None if statement.quantity is None else Quantity.of(statement.quantity)
     classes = statement.classes if quantity is None else ENDS
@@ -188,6 +188,29 @@ def _refit(release: EarlierRelease, statement: RestoredStatement, public: Any, r
         recipe={name: recipe[name] for name in _RECIPE if name in recipe},
         sample=None if domain is not None else learning.sample(),
     )
+
+
+def _corrected(
+    selection: Selection,
+    learning: Learning,
+    plan: Plan,
+    answers: Answers,
+    queries: IntArray,
+    earlier: Sequence[float],
+) -> Selection:
+    """Return the selection, corrected if its student is the one whose errors were summed, under any objective.
+
+    An objective decides how probabilities are calibrated and become labels. The sums are those of the probabilities
+    under the objective of the run, which are corrected; the labels follow from these by the objective of the refit.
+    """
+    others = OBJECTIVES if is_auto(learning.student) else ()
+    for objective in (learning.objective, *(one for one in others if one != learning.objective)):
+        first = selection
+        if objective != learning.objective:
+            first = fit_student(replace(learning, objective=objective), plan, answers, queries)
+        if _is_same(first, learning, queries, earlier):
+            return corrected(first, learning, plan, answers, queries, labelled=selection.student)
+    return selection
 
 
 def _is_same(selection: Selection, learning: Learning, queries: IntArray, earlier: Sequence[float]) -> bool:
@@ -256,12 +279,15 @@ def _new_statement(
     labels, unit, protects = list(statement.classes), statement.unit, statement.protects
     estimates, warnings = assess(plan, answers, selection, learning, labels=labels, unit=unit, protects=protects)
     kept = {name: how for name, how in statement.tuned.items() if name != "probabilities"}
+    calibration = calibration_in_words(selection, labels=answers.counts is None)
+    other = answers.corrections is not None and not is_corrected(calibration)
     return replace(
         statement,
         estimates=estimates,
         remarks=(
             *warnings,
             *(remark for remark in statement.remarks if not remark.startswith(STUDENT_WARNINGS)),
+            *([f"The student is not corrected: {NOT_CORRECTED}."] if other else []),
             f"{REFITTED} (SHA-256 of the manifest of that release: {release.checksum}). Computing with released "
             "numbers costs no privacy (post-processing): the guarantee is that of the earlier release, and covers both "
             "together.",
@@ -269,7 +295,7 @@ def _new_statement(
         tuned={
             **kept,
             "student": choice_in_words(selection),
-            **calibration_in_words(selection, labels=answers.counts is None),
+            **calibration,
         },
         versions=versions(),
     )

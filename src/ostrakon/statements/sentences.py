@@ -12,6 +12,7 @@ DROPPED_OUT = " dropped out: nothing of "
 """What the remark on owners that dropped out of a study contains."""
 CORRECTED = "corrected by noisy sums of the first student's errors on private records"
 """How the entry of `tuned` on the probabilities of a corrected student begins."""
+NOT_CORRECTED = "errors were summed for the student of the earlier release, not for this one"
 
 
 def is_corrected(tuned: Mapping[str, str]) -> bool:

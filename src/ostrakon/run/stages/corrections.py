@@ -54,10 +54,11 @@ def corrected(
     queries: IntArray,
     *,
     totals: IntArray | None = None,
+    labelled: Any = None,
 ) -> Selection:
     """Return the selection with the corrected student, and with corrected probabilities of held-out rows.
 
-    totals: as in `released_counts`.
+    totals: as in `released_counts`. labelled: a student whose rule for labels the corrected one gets; None: its own.
     """
     sigma, student, classes = plan.mechanism.correction_noise, selection.student, plan.classes
     assert sigma is not None
@@ -71,9 +72,10 @@ def corrected(
     better = CorrectedStudent(base, released.moments.directions)
     better.fit_corrections(learning.view.public, released, answers.corrections, sigma=sigma)
     last: Any = better
-    if rule is not None and (rule.weights is not None or rule.ordered):
-        weights = None if rule.weights is None else of_all_classes(rule.weights[None], rule.classes_, classes)[0]
-        last = CalibratedStudent(better, 1.0, np.zeros(classes), weights, ordered=rule.ordered)
+    labels = student if labelled is None else labelled
+    if isinstance(labels, CalibratedStudent) and (labels.weights is not None or labels.ordered):
+        weights = None if labels.weights is None else of_all_classes(labels.weights[None], labels.classes_, classes)[0]
+        last = CalibratedStudent(better, 1.0, np.zeros(classes), weights, ordered=labels.ordered)
     proba = selection.proba
     if proba is not None:
         known = np.asarray(student.classes_, np.int64)
