@@ -208,4 +208,7 @@ def _parameter_sources(options: Options, mechanism: Mechanism, epsilon: float | 
         if scaled:
             source += f"; then the noise was made as small as epsilon {epsilon:g} allows, from public numbers alone"
         by_source.setdefault(source, []).append(name)
-    return {", ".join(names): source for source, names in by_source.items()}
+    return {
+        ", ".join(names): source if len(names) == 1 else source.replace("a default", "defaults")
+        for source, names in by_source.items()
+    }
