@@ -106,6 +106,19 @@ def test_a_mechanism_with_its_noise_is_used_as_it_is():
     assert model.mechanism_ == GNMax(sigma2=7.5)
 
 
+@pytest.mark.parametrize("kind", [ostrakon.BoundedGNMax, ostrakon.MomentGNMax])
+def test_an_object_counts_errors_and_corrects_only_where_it_says_so(kind):
+    given = {"classes": [0, 1, 2], "epsilon": 4.0, "random_state": 0}
+    model = ostrakon.PATEClassifier(mechanism=kind(sigma2=10), **given).fit(X[PRIVATE], Y[PRIVATE], X_public=X[PUBLIC])
+    assert (model.mechanism_.errors, getattr(model.mechanism_, "corrections", 0)) == (0, 0)
+    assert model.statement_.estimates == ()
+    model = ostrakon.PATEClassifier(mechanism=kind(sigma2=10, errors=0.1), **given).fit(
+        X[PRIVATE], Y[PRIVATE], X_public=X[PUBLIC]
+    )
+    assert model.mechanism_.errors == 0.1
+    assert model.statement_.estimates
+
+
 def test_a_mechanism_that_is_not_what_its_name_stands_for_is_refused():
     class Other(GNMax):
         """Its run would be GNMax's."""

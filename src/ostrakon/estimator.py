@@ -55,10 +55,11 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
     n_teachers : int, at least 1, optional
         Default: one per record (or user); about one per hundred records if teachers are trained.
     mechanism : str or Mechanism, default "auto"
-        How votes become answers, as a name, a call such as "gnmax(sigma2=40)", or an object. "auto" is `moment-gnmax`
-        for per-record teachers (`bounded-gnmax` for images or a named student) and `confident-gnmax` for trained
-        teachers. If rows have several labels it is `labels-gnmax`; `LabelsGNMax(sigma2=10, max_labels=4)` with an
-        epsilon states how many labels most rows do not exceed.
+        How votes become answers, as a name, a call such as "gnmax(sigma2=40)", or an object, whose parameters all count
+        as given (`BoundedGNMax(sigma2=10)` counts no errors). "auto" is `moment-gnmax` for per-record teachers
+        (`bounded-gnmax` for images or a named student) and `confident-gnmax` for trained teachers. If rows have several
+        labels it is `labels-gnmax`; `LabelsGNMax(sigma2=10, max_labels=4)` with an epsilon states how many labels most
+        rows do not exceed.
     epsilon : float, positive, optional
         The noise is scaled so that the guarantee stays within it. Default: 2, unless a `Mechanism` is given.
     delta : float in (0, 1), optional

@@ -211,7 +211,9 @@ class PrivateEstimator(BaseEstimator):
                     f"mechanism must be a {registered.__name__}, which is what the name {registered.name!r} stands "
                     f"for, got a {type(self.mechanism).__name__}; register it under a name of its own."
                 )
-            given |= {"mechanism": self.mechanism.name, "parameters": self.mechanism.parameters()}
+            # Zeros included: no errors are counted, and nothing is corrected, unless the object says so.
+            parameters = {name: getattr(self.mechanism, name) for name in registered.declared()}
+            given |= {"mechanism": self.mechanism.name, "parameters": parameters}
         elif isinstance(self.mechanism, str) and "(" in self.mechanism:
             name, parameters = parse_call(self.mechanism)
             given |= {"mechanism": name, "parameters": require_own(name, parameters)}
