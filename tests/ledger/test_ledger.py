@@ -494,6 +494,23 @@ def test_killed_between_entry_and_head_nothing_is_refused(opened, monkeypatch):
     assert [each.run for each in opened.account("patients").spends] == ["run"]
 
 
+def test_files_of_killed_writes_go_with_the_next_write_and_those_of_other_ledgers_stay(sqlite, tmp_path):
+    def left(name):
+        (tmp_path / f".{name}.a1b2.part").write_text("half")
+        return tmp_path / f".{name}.a1b2.part"
+
+    other, head, key = left("budget.db.2.head"), left("budget.db.head"), left("budget.db.key")
+    ledger = Ledger(sqlite)
+    ledger.open("patients", **CAP)
+    assert (head.exists(), key.exists()) == (False, False)
+    left("budget.db.head")
+    ledger.accounts()
+    assert head.exists()  # nothing is written
+    ledger.reserve("patients", "run", SMALL, **HOW)
+    assert not head.exists()
+    assert other.exists()
+
+
 def test_the_fingerprint_needs_the_key_and_the_file_does_not_hold_it(opened):
     seen = []
     first = opened.fingerprint(lambda key: seen.append(key) or "f" * 64)

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import errno
+import glob
 import io
 import json
 import math
@@ -83,6 +84,12 @@ def write_atomically(
     except BaseException:
         _forget(aside)
         raise
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove what processes that were killed in `write_atomically` left beside a file that no process writes now."""
+    for aside in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        _forget(str(aside))
 
 
 def require_writable(name: str, path: str | os.PathLike[str], *, endings: tuple[str, ...] = ()) -> None:

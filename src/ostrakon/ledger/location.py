@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from filelock import FileLock
 
 from ostrakon.data.checksummed import read_regular
-from ostrakon.data.files import write_atomically
+from ostrakon.data.files import remove_unfinished, write_atomically
 from ostrakon.data.object_store import is_uri
 from ostrakon.ledger.chain import Tampered, hashes_equal, seal
 from ostrakon.validation import InvalidInput, quote
@@ -134,7 +134,10 @@ class Head:
         return json.loads(read_regular(self.path, largest=_LARGEST_HEAD))
 
     def write(self, key: bytes, identity: str, sequence: int, seen: str, *, durable: bool = True) -> None:
-        """Note that this entry was seen, even if a later one was. durable: as of `write_atomically`."""
+        """Note that this entry was seen, even if a later one was; call it under a lock. durable: as of
+        `write_atomically`.
+        """
+        remove_unfinished(self.path)
         content = {"identity": identity, "sequence": sequence, "hash": seen}
         sealed = seal(key, "seen", identity, sequence, seen)
         write_atomically(self.path, json.dumps({**content, "seal": sealed}) + "\n", mode=0o600, durable=durable)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ostrakon.data.checksummed import read_regular
-from ostrakon.data.files import sync_folder, write_atomically
+from ostrakon.data.files import remove_unfinished, sync_folder, write_atomically
 from ostrakon.ledger.chain import Tampered, first_hash, hashes_equal
 from ostrakon.ledger.location import Head, require_url, sqlite_file
 from ostrakon.ledger.state import State
@@ -173,6 +173,7 @@ def _make_files(head: Head, beside: Path, where: str, *, identity: str, key: byt
     elif head.path.exists() and head.claimed() != 0:
         raise Tampered(f"{head.path} has seen entries that {where} does not hold; restore the ledger.")
     head.write(key, identity, *last)
+    remove_unfinished(beside)
     write_atomically(beside, key.hex() + "\n", mode=0o600)
 
 
