@@ -51,12 +51,31 @@ def test_lack_of_memory_is_one_sentence(error, monkeypatch, capsys):
         raise error
 
     monkeypatch.setattr(root, "app", fail)
+    for verb, continued in (("train", True), ("compare", False)):
+        monkeypatch.setattr(sys, "argv", ["ostrakon", verb])
+        with pytest.raises(SystemExit) as stopped:
+            root.main()
+        assert stopped.value.code == 2
+        told = capsys.readouterr().err
+        kept = "; finished work is kept, and the same command continues from there, with more memory or fewer workers"
+        assert told.startswith(f"Error: Memory ran out{kept if continued else ''}")
+        assert ("continues" in told) == continued
+        assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(("verb", "continued"), [("train", True), ("plan", False)])
+def test_only_a_command_that_continues_says_so_if_it_is_interrupted(verb, continued, monkeypatch, capsys):
+    def stop():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(root, "app", stop)
+    monkeypatch.setattr(root.atexit, "register", lambda function: None)
+    monkeypatch.setattr(sys, "argv", ["ostrakon", verb])
     with pytest.raises(SystemExit) as stopped:
         root.main()
-    assert stopped.value.code == 2
-    told = capsys.readouterr().err
-    assert told.startswith("Error: Memory ran out; finished work is kept, and the same command continues from there")
-    assert told.count("\n") == 1
+    assert stopped.value.code == 130
+    end = ": finished work is kept, and the same command continues from there."
+    assert capsys.readouterr().err.strip() == f"Interrupted{end if continued else '.'}"
 
 
 @pytest.mark.parametrize("error", [ValueError("memory"), KeyError("x"), RuntimeError("a bug"), OSError(errno.EIO, "x")])

@@ -44,6 +44,10 @@ _FILES = (
 )
 
 
+_RESUMED = ("demo", "draw", "reproduce", "study", "train")
+"""Commands that continue what an earlier call of them finished."""
+
+
 class _Commands(TyperGroup):
     """The commands, imported when they are called: importing the learning libraries takes longer than pricing votes."""
 
@@ -155,7 +159,7 @@ def main() -> None:
         # Typer silently turns Ctrl-C into this exit status.
         if isinstance(stop, SystemExit) and stop.code != 130:
             raise
-        errors.print("Interrupted: finished work is kept, and the same command continues from there.")
+        errors.print(f"Interrupted{_kept(': ')}.")
         interrupted.set()
         sys.exit(130)
     except BrokenPipeError:
@@ -164,10 +168,14 @@ def main() -> None:
     except Exception as error:
         if not is_lack_of_memory(error):
             raise
-        _fail(
-            "Memory ran out; finished work is kept, and the same command continues from there, with more memory or "
-            "fewer workers (--jobs)."
-        )
+        kept = _kept("; ")
+        _fail(f"Memory ran out{f'{kept}, with more memory or fewer workers (--jobs)' if kept else ''}.")
+
+
+def _kept(separator: str) -> str:
+    """Return, after the separator, that the command can be continued; empty if it starts again."""
+    resumed = bool(sys.argv[1:]) and sys.argv[1] in _RESUMED
+    return f"{separator}finished work is kept, and the same command continues from there" if resumed else ""
 
 
 def is_lack_of_memory(error: BaseException) -> bool:
