@@ -97,6 +97,9 @@ class Representation:
             If features are not finite or their number differs.
         """
         rows = X if self.encoder is None else self.encoder.transform(_clipped(X, self.largest, private=private))
+        # `TableFeatures` clips columns itself. A frame is clipped once, for speed; an array in blocks, for memory.
+        if hasattr(rows, "iloc") and not isinstance(self.transformer, TableFeatures):
+            rows = _clipped(rows, self.largest, private=private)
         # The number of threads changes the rounding of products, and workers have fewer threads.
         with _one_thread(self.transformer):
             blocks = in_blocks(partial(self._block, private=private), rows, rows=self.rows)
@@ -106,8 +109,8 @@ class Representation:
         return features
 
     def _block(self, X: Any, *, private: bool) -> FloatArray:
-        # `TableFeatures` clips columns itself.
-        rows = X if isinstance(self.transformer, TableFeatures) else _clipped(X, self.largest, private=private)
+        clipped = hasattr(X, "iloc") or isinstance(self.transformer, TableFeatures)
+        rows = X if clipped else _clipped(X, self.largest, private=private)
         return _as_features(self.transformer.transform(rows), rows=row_count(X), private=private)
 
 
