@@ -280,6 +280,9 @@ def test_columns_are_dropped_by_name(folder: Path) -> None:
     rows(0).assign(note="secret").to_csv(folder / "private.csv", index=False)
     with pytest.raises(InvalidInput, match=r"has no column 'note' .* --drop note leaves out what it lacks"):
         open_task(*files(folder), **OPTIONS)
+    rows(1)[["ill"]].to_csv(folder / "bare.csv", index=False)
+    with pytest.raises(InvalidInput, match=r"3 of 3 that are needed are missing\)\.$"):
+        open_task(folder / "private.csv", folder / "bare.csv", **OPTIONS)
     assert open_task(*files(folder), **OPTIONS, drop=["note", "city"]).columns.kept == ("a",)
     with pytest.raises(InvalidInput, match=r"which have none named 'nots'\. Did you mean 'note'"):
         open_task(*files(folder), **OPTIONS, drop=["nots"])

@@ -215,6 +215,7 @@ class Table:
         if missing or wrong:
             what, how_many = ("missing", missing) if missing else ("not a number with a decimal point", wrong)
             refusal = f"The target {column!r} must be a number in every row, and it is {what} in {how_many} of {rows}."
+            refusal += " Leave these rows out." if missing else ""
             unit = unit_of(self.label_counts(column)) if wrong == rows >= OFTEN else None
             if unit is not None:
                 refusal += f" Write the number alone and the unit, {unit!r}, in the header."

@@ -422,11 +422,13 @@ def _needs(table: Table, columns: Sequence[str], private: Table, what: str, *, t
     if absent:
         # A table of public rows usually lacks the target and has everything else.
         other = len(absent) == 1 and target in table.columns
+        # Without all columns, nothing would be left.
+        drops = what == "public" and len(absent) < len(columns)
         raise InvalidInput(
             f"The {what} table {table.path} does not fit the private one: it has no column {absent[0]!r} "
             f"({len(absent)} of {len(columns)} that are needed are missing)."
             + (f" It has the target {target!r}; was --target {shlex.quote(absent[0])} meant?" if other else "")
-            + (f" --drop {shlex.quote(joined(absent))} leaves out what it lacks." if what == "public" else "")
+            + (f" --drop {shlex.quote(joined(absent))} leaves out what it lacks." if drops else "")
         )
 
 

@@ -48,8 +48,8 @@ def require_exportable(student: Any) -> None:
     """
     if not _is_network(student) and not onnx_models.has_writer(student):
         raise InvalidInput(
-            f"The student must be one that can be released ({', '.join(onnx_models.names())}), got "
-            f"{type(getattr(student, 'estimator', None) or student).__name__}."
+            f"The student must be one that can be released ({', '.join(onnx_models.names())}, or any "
+            f"class with a method write_onnx), got {type(getattr(student, 'estimator', None) or student).__name__}."
         )
 
 

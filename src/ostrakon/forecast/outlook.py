@@ -363,7 +363,7 @@ def _why_not_rehearsed(public: PublicRows, rehearsed: str, *, unit: Unit, simula
     if public.target != "classes" and not len(public.labelled):
         return "no public row has a known target to simulate runs with"
     if unit == "user":
-        return "runs that protect users are priced, not simulated"
+        return "runs that protect users are not simulated"
     if not simulated:
         return "trained teachers are simulated only with --rehearse all (in Python rehearse='all')"
     if not planned:
