@@ -223,7 +223,7 @@ def plan(
     delta, n_teachers, n_queries, max_answers, guarantee, agreement, teacher, student, representation
         See `PATEClassifier`; guarantee="gate" takes minutes.
     unit : {"record", "user"}
-        "user" protects all rows of a user together; such runs are priced, not simulated.
+        "user" protects all rows of a user together; no accuracy is forecast for such runs.
     parameters : mapping, optional
         Parameters of mechanisms by name, such as {"max_contributions": 2}; mechanisms without a parameter ignore it.
     accuracy : float, optional
