@@ -23,6 +23,7 @@ from ostrakon.report.recorded import find_recorded
 from ostrakon.report.table import _student
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.statements.sentences import CORRECTED, NOT_CORRECTED
+from ostrakon.students.calibration import uncalibrated
 from ostrakon.students.corrected_student import CorrectedStudent, bounded
 from ostrakon.teachers.errors import ErrorRule
 from ostrakon.validation import InvalidInput
@@ -72,11 +73,6 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def inner(student):
-    """The corrected student, without a rule for labels."""
-    return student if isinstance(student, CorrectedStudent) else student.student
-
-
 def test_the_statement_says_what_was_released_and_its_price_covers_it(run):
     content = json.loads((run / "release" / "statement.json").read_text())
     (batch,) = content["rounds"]
@@ -105,7 +101,7 @@ def test_one_record_adds_its_own_part_and_the_sums_are_those_of_the_formula(clas
     model.fit(X, y, X_public=rows(200, classes, 1)[0])
     plan, private, rule, inputs = asked[0]
     before = collect(plan, private, rule, inputs, seed=0)
-    student = inner(model.finished_.student.student)
+    student = uncalibrated(model.finished_.student.student)
     features = np.asarray(model.finished_.student.representation.transform(X), np.float64)
     proba = bounded(student.student.predict_proba(features))
     error = (np.eye(classes)[y] - proba) / largest_error(proba)[:, None]
@@ -248,7 +244,7 @@ def test_a_refit_with_another_objective_keeps_the_correction(before, after, give
     alone = {name: value for name, value in given.items() if "ledger" not in name and name != "budget"}
     first = ostrakon.train(**alone, objective=before, out=tmp_path / "run").outcome
     refitted = ostrakon.refit(tmp_path / "run" / "release", objective=after, public=given["public"], out=tmp_path / "b")
-    corrected, earlier = (inner(one.student.student) for one in (refitted.finished, first))
+    corrected, earlier = (uncalibrated(one.student.student) for one in (refitted.finished, first))
     np.testing.assert_array_equal(corrected.coef_, earlier.coef_)
     rule = refitted.finished.student.student
     assert (getattr(rule, "weights", None) is not None) == (after == "balanced")
@@ -265,7 +261,7 @@ def test_the_released_student_says_what_the_one_in_memory_says(given, tmp_path):
     for objective in ("accuracy", "balanced"):
         alone = {name: value for name, value in given.items() if "ledger" not in name and name != "budget"}
         finished = ostrakon.train(**alone, objective=objective, out=tmp_path / objective).outcome
-        assert isinstance(inner(finished.student.student), CorrectedStudent)
+        assert isinstance(uncalibrated(finished.student.student), CorrectedStudent)
         released = load_student(tmp_path / objective / "release")
         np.testing.assert_allclose(released.predict_proba(frame), finished.student.predict_proba(frame), atol=1e-9)
         assert list(released.predict(frame)) == [str(one) for one in finished.student.predict(frame)]

@@ -76,6 +76,39 @@ def test_one_record_moves_two_counts_by_one_vote_and_the_table_tells_the_truth(c
     assert (f"| Recall by class (estimated) | {together} |" in card) == (classes > 20)
 
 
+@pytest.mark.parametrize("objective", ["accuracy", "balanced", "ordered"])
+def test_counted_errors_calibrate_probabilities_and_keep_labels(objective, monkeypatch):
+    """The released student has the labels that were counted, and is nearly as sure of them as it is right."""
+    seen, final = [], steps.as_sure_as_right
+    monkeypatch.setattr(steps, "as_sure_as_right", lambda *given: seen.append(given[0]) or final(*given))
+    X, y = rows(4000, 4)
+    options = {"classes": list(range(4)), "random_state": 0, "objective": objective, "epsilon": 4.0}
+    plain = {**options, "mechanism": "moment-gnmax(corrections=0)", "noise": np.random.default_rng(0)}
+    model = ostrakon.PATEClassifier(**plain).fit(X, y, X_public=rows(600, 4, 1)[0])
+    before, after = seen[0].student, model.released_.student
+    assert after.student is before
+    X_test, y_test = rows(2000, 4, 2)
+    features = np.asarray(model.released_.representation.transform(X_test), np.float64)
+    np.testing.assert_array_equal(after.predict(features), before.predict(features))
+    said = after.predict(features)
+    unsure, sure = (one.predict_proba(features)[np.arange(2000), said].mean() for one in (before, after))
+    assert abs(sure - np.mean(said == y_test)) < 0.04 < 0.06 < abs(unsure - np.mean(said == y_test))
+    words = model.statement_.tuned["probabilities"]
+    assert words.endswith(f"temperature {after.temperature:.2f}, from noisy counts of the student's errors")
+
+
+def test_without_counted_errors_or_public_rows_no_accuracy_calibrates(monkeypatch):
+    X, y = rows(900, 2)
+    alone = ostrakon.PATEClassifier(epsilon=4.0, classes=[0, 1], mechanism="moment-gnmax(errors=0)", random_state=0)
+    alone.fit(X, y, X_public=rows(200, 2, 1)[0])
+    table = pd.DataFrame({"a": np.sign(X[:, 0])})
+    domain = ostrakon.Domain.of({"a": {"categories": ["-1.0", "1.0"]}})
+    described = ostrakon.PATEClassifier(epsilon=4.0, classes=[0, 1], random_state=0).fit(table, y, X_public=domain)
+    assert described.statement_.estimates
+    for one in (alone, described):
+        assert "noisy counts of the student's errors" not in one.statement_.tuned.get("probabilities", "")
+
+
 def test_one_image_moves_two_counts_by_one_vote(monkeypatch):
     pytest.importorskip("torch")
     asked = []

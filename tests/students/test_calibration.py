@@ -21,7 +21,9 @@ from ostrakon.students.calibration import (
     agreeing_offsets,
     class_shares,
     temperature_of,
+    temperature_of_accuracy,
     tempered,
+    uncalibrated,
 )
 from ostrakon.students.cells import cell_of
 from ostrakon.students.measures import calibration_error
@@ -56,6 +58,46 @@ def test_right_probabilities_are_left_as_they_are():
     moved = [temperature_of(*world(temperature=1.0, records=400, seed=seed)) != 1.0 for seed in range(100)]
     assert sum(moved) <= 15
     assert temperature_of(*world(temperature=2.0, records=30)) == 1.0
+
+
+def sure(rows=4000, seed=0):
+    """Probabilities of three classes, and labels that are drawn from them."""
+    rng = np.random.default_rng(seed)
+    proba = rng.dirichlet([0.5, 0.8, 1.2], size=rows)
+    return proba, (rng.random((rows, 1)) > proba.cumsum(axis=1)).sum(axis=1).clip(max=2)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 1.8])
+def test_an_accuracy_shows_the_temperature_and_a_noisy_one_hardly_changes_it(temperature):
+    true, truth = sure()
+    likely, labels = tempered(true, 1 / temperature, np.zeros(3)), true.argmax(axis=1)
+    share = float(np.mean(labels == truth))
+    assert temperature_of_accuracy(likely, labels, share=share, sd=1e-3) == pytest.approx(temperature, rel=0.08)
+    assert temperature_of_accuracy(likely, labels, share=share, sd=10.0) == pytest.approx(1.0, rel=0.03)
+    # Labels that are not the likeliest ones, as of balanced decisions, have probabilities of their own.
+    others = np.argsort(true, axis=1)[:, 1]
+    found = temperature_of_accuracy(likely, others, share=float(np.mean(others == truth)), sd=1e-3)
+    assert found == pytest.approx(temperature, rel=0.25)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.33, 1.0])
+def test_impossible_accuracies_give_a_temperature_in_range(share):
+    proba, _ = sure(rows=50)
+    assert 0.1 <= temperature_of_accuracy(proba, proba.argmax(axis=1), share=share, sd=1e-9) <= 3.0
+
+
+def test_two_calibrations_keep_the_labels_of_the_first():
+    X, rng = np.random.default_rng(0).normal(size=(300, 2)), np.random.default_rng(1)
+    model = LogisticRegression().fit(X, (X[:, 0] + rng.normal(size=300) > 1).astype(int))
+    balanced = CalibratedStudent(model, 0.7, np.array([0.2, -0.2]), np.array([1.0, 4.0]))
+    last = CalibratedStudent(balanced, 0.5, np.zeros(2))
+    likely, labels = last.calibrated(model.predict_proba(X))
+    assert uncalibrated(last) is model
+    assert (labels == balanced.predict(X)).all()
+    assert (labels == last.predict(X)).all()
+    assert (labels != likely.argmax(axis=1)).any()
+    assert likely == pytest.approx(last.predict_proba(X), abs=1e-12)
+    assert likely == pytest.approx(tempered(balanced.predict_proba(X), 0.5, np.zeros(2)), abs=1e-12)
 
 
 def labelled(*, temperature, answers, seed=0):

@@ -17,7 +17,7 @@ from ostrakon.export.released import ReleasedQuantity, ReleasedStudent
 from ostrakon.report.charts import Bar, bar_chart
 from ostrakon.run.steps import FinishedRun
 from ostrakon.students.additive_boosting import is_additive
-from ostrakon.students.calibration import CalibratedStudent
+from ostrakon.students.calibration import uncalibrated
 from ostrakon.students.share_student import ShareStudent
 from ostrakon.votes import FloatArray
 
@@ -114,8 +114,7 @@ def shape_charts(ranked: Sequence[tuple[str, float]], outcome: FinishedRun) -> s
     released = outcome.student
     student = released.student
     model = student.classifier if isinstance(student, ShareStudent) else student
-    inner = model.student if isinstance(model, CalibratedStudent) else model
-    if not ranked or not is_additive(inner) or len(model.classes_) < 2:
+    if not ranked or not is_additive(uncalibrated(model)) or len(model.classes_) < 2:
         return ""
     answers, names = _Answers(student=model, representation=released.representation), _names(outcome.sample)
     classes = [str(label) for label in released.classes_] if isinstance(released, ReleasedStudent) else list(ENDS)

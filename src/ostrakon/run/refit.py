@@ -21,12 +21,13 @@ from ostrakon.planning.choose_mechanism import require_learnable
 from ostrakon.planning.plan import Plan, levels_from
 from ostrakon.run.inputs.again import EarlierPublic
 from ostrakon.run.stages.corrections import corrected
-from ostrakon.run.stages.estimates import NOT_COPIED, STUDENT_WARNINGS, assess
+from ostrakon.run.stages.estimates import NOT_COPIED, STUDENT_WARNINGS, assess, right_counts_of
 from ostrakon.run.stages.features import NO_ENCODER, View, view_of
 from ostrakon.run.stages.intervals import error_rule, estimates_compared, intervals_of, same_estimates
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.released import released_student
+from ostrakon.run.stages.selected import as_sure_as_right
 from ostrakon.run.stages.student import fit_student
 from ostrakon.run.statement import calibration_in_words, choice_in_words
 from ostrakon.run.steps import FinishedRun, measure_on
@@ -163,6 +164,8 @@ def _refit(release: EarlierRelease, statement: RestoredStatement, public: Any, r
     # Errors of another student say nothing of this one.
     same = _is_same(selection, learning, queries, recipe.get("estimates", ()))
     known = answers if same else replace(answers, errors=None)
+    right = right_counts_of(plan, known, unit=statement.unit, protects=statement.protects)
+    selection = as_sure_as_right(selection, learning, right)
     if quantity is not None:
         options["intervals"] = intervals_of(plan, known, quantity=quantity, unit=statement.unit)
     return FinishedRun(
@@ -279,7 +282,7 @@ def _new_statement(
     labels, unit, protects = list(statement.classes), statement.unit, statement.protects
     estimates, warnings = assess(plan, answers, selection, learning, labels=labels, unit=unit, protects=protects)
     kept = {name: how for name, how in statement.tuned.items() if name != "probabilities"}
-    calibration = calibration_in_words(selection, labels=answers.counts is None)
+    calibration = calibration_in_words(selection, labels=answers.counts is None, errors=answers.errors is not None)
     other = answers.corrections is not None and not is_corrected(calibration)
     return replace(
         statement,

@@ -62,21 +62,27 @@ def choice_in_words(selection: Selection) -> str:
     return f"{selection.chosen.name}, {why} on held-out released answers (agreement: {tried})"
 
 
-def calibration_in_words(selection: Selection, *, labels: bool) -> dict[str, str]:
+def calibration_in_words(selection: Selection, *, labels: bool, errors: bool = False) -> dict[str, str]:
     """Return the entries of `tuned` on calibrated probabilities and labels; {} without calibration.
 
-    labels: whether labels were released, not counts.
+    labels: whether labels were released, not counts. errors: whether errors of this student were counted.
     """
-    student, labelled = selection.student, selection.student
+    student = selection.student
     if isinstance(student, ShareStudent | StudentByLabel):
         return _temperatures(student, source=_TEMPERATURE_SOURCES[labels])
-    words = list[str]()
+    words, last = list[str](), list[str]()
+    if errors and isinstance(student, CalibratedStudent):
+        last = [f"temperature {student.temperature:.2f}, from noisy counts of the student's errors"]
+        student = student.student
+    labelled = student
     corrected = student.student if isinstance(student, CalibratedStudent) else student
     if isinstance(corrected, CorrectedStudent):
         words, student = [CORRECTED], corrected.student
     elif not isinstance(student, CalibratedStudent):
         # A temperature of 1 may have been chosen; without held-out counts none was tried.
         untried = not selection.how and selection.proba is None and hasattr(student, "predict_proba")
+        if last:
+            return {"probabilities": last[0]}
         return {"probabilities": "the student's own, not calibrated"} if untried else {}
     if isinstance(student, CalibratedStudent):
         words.append(f"temperature {student.temperature:.2f}, from {_TEMPERATURE_SOURCES[labels]}")
@@ -87,7 +93,7 @@ def calibration_in_words(selection: Selection, *, labels: bool) -> dict[str, str
             words.append("labels are chosen so that every class counts the same")
         if labelled.ordered:
             words.append("labels are the medians of the ordered classes")
-    return {"probabilities": "; ".join(words)}
+    return {"probabilities": "; ".join([*words, *last])}
 
 
 def _temperatures(student: ShareStudent | StudentByLabel, *, source: str) -> dict[str, str]:
@@ -156,7 +162,7 @@ def make_statement(
             **(TUNED_ALWAYS[protects] if task.domain is None else TUNED_ON_DESCRIBED),
             **encoder,
             "student": choice_in_words(selection),
-            **calibration_in_words(selection, labels=answers.counts is None),
+            **calibration_in_words(selection, labels=answers.counts is None, errors=answers.errors is not None),
         },
         public_rows=_public_rows(plan, task),
         trust_model=task.trust_model,

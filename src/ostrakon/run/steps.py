@@ -32,7 +32,7 @@ from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.corrections import ErrorInputs, corrected, correction_rule
-from ostrakon.run.stages.estimates import NOT_COPIED
+from ostrakon.run.stages.estimates import NOT_COPIED, right_counts_of
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.intervals import (
     CORRECTIONS,
@@ -50,6 +50,7 @@ from ostrakon.run.stages.intervals import (
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.released import released_student
+from ostrakon.run.stages.selected import as_sure_as_right
 from ostrakon.run.stages.student import answer_queries, fit_student
 from ostrakon.run.stages.votes import collect, known_totals, queries_of, require_engine_fits, sees_rows
 from ostrakon.run.statement import make_statement
@@ -247,6 +248,8 @@ def run_steps(
             selection = corrected(selection, learning, plan, answers, queries, totals=totals)
         if plan.mechanism.error_noise is not None and is_copied(selection.student):
             answers = ask_student(context, ERRORS, error_rule(plan), plan, queries, answers, learning, selection)
+            right = right_counts_of(plan, answers, unit=task.private.unit, protects=task.private.protects)
+            selection = as_sure_as_right(selection, learning, right)
         elif plan.mechanism.error_noise is not None:
             # Paid for, because whether it can be copied may depend on what was released.
             plan = dataclasses.replace(plan, tuned={**plan.tuned, "errors": NOT_COPIED})

@@ -29,7 +29,7 @@ from ostrakon.run_audit.canaries import WithCanaries, end_steps, plant, targets
 from ostrakon.run_audit.rebuilt import first_difference
 from ostrakon.run_audit.released_tables import RunNoise, check_release
 from ostrakon.run_audit.repeated import CORRECTION_SUMS, COUNTS, ERROR_COUNTS, RepeatedErrors, repeat
-from ostrakon.students.calibration import CalibratedStudent
+from ostrakon.students.calibration import uncalibrated
 from ostrakon.teachers.corrections import CorrectionRule
 from ostrakon.teachers.errors import ErrorRule
 from ostrakon.validation import InvalidInput, fraction
@@ -157,8 +157,7 @@ def _sum_errors(
         total[what] = Moments(without.counts + planted_sums, teachers=plan.teachers)
 
     if plan.mechanism.correction_noise is not None:
-        student = released.student
-        corrected: Any = student.student if isinstance(student, CalibratedStudent) else student
+        corrected: Any = uncalibrated(released.student)
         correction = CorrectionRule(directions=corrected.directions, classes=plan.classes)
         says = ErrorInputs(directions=correction.directions, classes=plan.classes)
         inputs = Estimates.of(corrected.student, transform, seen=seen, says=says)

@@ -1,4 +1,4 @@
-"""Calibrated probabilities: a temperature from the released counts, and offsets from the class shares.
+"""Calibrated probabilities: temperatures from the released counts and errors, and offsets from the class shares.
 
 Temperature. Held-out students give public rows probabilities p. With a temperature T they become p^(1/T), normalized,
 and m[k, j] is their mean over the public rows of cell k. The log loss of cells, -sum of Y[k, j] log m[k, j], is linear
@@ -9,6 +9,11 @@ widest margin would lie nearer to 1, because noise grows with the change. With r
 cell of one row, and the standard deviation is that of its mean gain. A mechanism that answers where teachers agree
 leaves out the hard rows, so probabilities of other rows may then be too large.
 
+Accuracy. Noisy counts of errors estimate how often the final student is right. A last temperature makes the mean
+probability of its labels on the public rows agree with this share: it minimizes the squared difference in standard
+deviations of the estimate, plus the squared logarithm of the temperature in units of `_SPREAD`, so that a noisy
+estimate changes little. Labels stay as they were counted.
+
 Shares. The released sums of a constant (or the counts) estimate the class frequencies of the private records. Constants
 added to the logarithms make the mean probabilities of the public rows agree with these shares.
 
@@ -18,7 +23,8 @@ its share.
 Ordered classes. The median class, the first up to which the probabilities add up to one half, has the smallest expected
 distance in ranks.
 
-Assumption: public and private rows are alike, within cells for the temperature and as a whole for the shares.
+Assumption: public and private rows are alike, within cells for the first temperature and as a whole for the last one
+and for the shares.
 Guarantee: a function of released numbers and public rows, so it costs no privacy.
 Source: Guo et al. 2017 (temperature); Saerens et al. 2002 (shares); Elkan 2001 (decisions).
 """
@@ -42,6 +48,12 @@ HALF = 0.5 - 1e-9
 """Cumulative probability of the median class; less than one half because of rounding."""
 _TEMPERATURES = np.exp(np.linspace(np.log(0.2), np.log(3.0), 25))
 _MARGIN = 2.0
+_OF_ACCURACY = np.geomspace(0.1, 3.0, 61)
+_SPREAD = 0.3
+"""Standard deviation of the logarithm of the last temperature before errors are counted. Chosen on tables: see
+benchmarks/README.md."""
+_LEAST_VARIANCE = 0.02
+"""Smallest variance of being right on a row, also where nearly all predictions are right."""
 _ROUNDS = 200
 
 
@@ -89,6 +101,14 @@ class CalibratedStudent(ClassifierMixin, BaseEstimator):
             return self.student.predict(X)
         return np.asarray(self.classes_)[self.decided(self.predict_proba(X))]
 
+    def calibrated(self, proba: FloatArray) -> tuple[FloatArray, IntArray]:
+        """Return (calibrated probabilities, positions of labels) of rows, from those before all calibration."""
+        labels = proba.argmax(axis=1)
+        if isinstance(self.student, CalibratedStudent):
+            proba, labels = self.student.calibrated(proba)
+        likely = tempered(proba, self.temperature, self.offsets)
+        return likely, labels if self.weights is None and not self.ordered else self.decided(likely)
+
     def decided(self, proba: FloatArray) -> IntArray:
         """Return the positions of the labels of rows, (rows,), from calibrated probabilities, (rows, classes)."""
         if self.ordered:
@@ -97,6 +117,11 @@ class CalibratedStudent(ClassifierMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
+
+
+def uncalibrated(student: Any) -> Any:
+    """Return the student without any calibration."""
+    return uncalibrated(student.student) if isinstance(student, CalibratedStudent) else student
 
 
 def median_class(proba: FloatArray) -> IntArray:
@@ -147,6 +172,22 @@ def temperature_of(proba: FloatArray, cell_index: IntArray, released: Released, 
         if gain > max(_MARGIN * noise, best_gain):
             best, best_gain = temperature, gain
     return best
+
+
+def temperature_of_accuracy(proba: FloatArray, labels: IntArray, *, share: float, sd: float) -> float:
+    """Return the temperature at which a student is about as sure of its labels as it is right.
+
+    proba: of public rows, (rows, classes). labels: positions of the labels of these rows, (rows,). share: estimate of
+    how often the labels are right, 0 to 1. sd: its standard deviation.
+
+    >>> sure = np.tile([[0.6, 0.4]], (500, 1))
+    >>> [round(temperature_of_accuracy(sure, np.zeros(500, int), share=0.9, sd=sd), 2) for sd in (0.01, 0.5)]
+    [0.21, 0.97]
+    """
+    variance = sd**2 + max(share * (1 - share), _LEAST_VARIANCE) / len(proba)
+    at, no_offsets = (np.arange(len(proba)), labels), np.zeros(proba.shape[1])
+    sure = np.array([tempered(proba, temperature, no_offsets)[at].mean() for temperature in _OF_ACCURACY.tolist()])
+    return float(_OF_ACCURACY[np.argmin((sure - share) ** 2 / variance + (np.log(_OF_ACCURACY) / _SPREAD) ** 2)])
 
 
 def class_sizes(released: Released) -> tuple[FloatArray, float] | None:

@@ -11,7 +11,7 @@ from ostrakon.options.options import AUTO, BALANCED, ORDERED, is_auto
 from ostrakon.progress import in_phase
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.selected import calibrated
-from ostrakon.students.calibration import CalibratedStudent, class_shares, tempered
+from ostrakon.students.calibration import CalibratedStudent, class_shares
 from ostrakon.students.label_student import LabelRidge
 from ostrakon.students.moment_students import ReleasedMoments
 from ostrakon.students.quantity_student import SUMS, QuantityRidge
@@ -156,7 +156,7 @@ def out_of_fold_proba(selection: Selection) -> FloatArray | None:
     if proba is None or not np.isfinite(proba).all():
         return None
     if isinstance(student, CalibratedStudent):
-        return tempered(proba, student.temperature, student.offsets)
+        return student.calibrated(proba)[0]
     return proba
 
 

@@ -7,7 +7,6 @@ import numpy as np
 from scipy import stats
 
 from ostrakon.accounting.estimates import CONFIDENCE, NO_BETTER, UNDECIDED, Agreement, Of, Recall
-from ostrakon.features.cells import CellFeatures
 from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
@@ -86,9 +85,9 @@ def assess(
 
 
 def right_counts_of(plan: Plan, answers: Answers, *, unit: Unit, protects: Protects) -> RightCounts | None:
-    """Return the noisy counts of errors; None if there are none for this student."""
+    """Return the noisy counts of errors of a student of classes; None if there are none for this student."""
     noise = plan.mechanism.error_noise
-    if answers.errors is None or noise is None:
+    if answers.errors is None or noise is None or plan.target != "classes":
         return None
     counted = "private records" if protects == "records" else "records with private labels"
     if unit == "user":
@@ -236,7 +235,7 @@ def _hardly_predicted(
 ) -> tuple[str, ...]:
     """Return a warning about classes that are predicted far less often than noisy counts or sums show; else ()."""
     # Example rows have every cell equally often, so their class shares are not those of private rows.
-    if answers.counts is None or _described(learning):
+    if answers.counts is None or learning.described:
         return ()
     votes, noise, what = _class_votes(answers, selection, len(labels))
     least, rates = (votes - _DEVIATIONS * noise) / max(float(votes.sum()), 1e-12), predicted / predicted.sum()
@@ -255,7 +254,7 @@ def _predicted_too_often(
     answers: Answers, selection: Selection, learning: Learning, predicted: IntArray, labels: list[str], by_user: str
 ) -> tuple[str, ...]:
     """Return a warning about classes that are predicted far more often than noisy counts or sums show; else ()."""
-    if answers.counts is None or _described(learning) or learning.objective == BALANCED:
+    if answers.counts is None or learning.described or learning.objective == BALANCED:
         return ()
     votes, noise, what = _class_votes(answers, selection, len(labels))
     most = np.maximum(votes + _DEVIATIONS * noise, 0) / max(float(votes.sum()), 1e-12)
@@ -294,14 +293,9 @@ def _one_sided_estimates(shares: FloatArray) -> tuple[str, ...]:
     return ()
 
 
-def _described(learning: Learning) -> bool:
-    """Return whether a description of the columns is used instead of public rows."""
-    return isinstance(learning.view.fitted, CellFeatures)
-
-
 def _row_in_words(learning: Learning) -> str:
     """Return the name of the rows for which the student predicts."""
-    return "example row of the described columns" if _described(learning) else "public row"
+    return "example row of the described columns" if learning.described else "public row"
 
 
 def _names(numbers: IntArray, labels: list[str]) -> str:

@@ -8,6 +8,7 @@ from sklearn.base import clone
 
 from ostrakon.data.embeddings import groups
 from ostrakon.estimators.choices import is_images, make_student, takes_rows
+from ostrakon.features.cells import CellFeatures
 from ostrakon.features.rowwise import row_count, take_rows
 from ostrakon.options.options import ACCURACY, AUTO, is_auto
 from ostrakon.planning.plan import Plan
@@ -90,6 +91,11 @@ class Learning:
             return None
         rows = row_count(X)
         return take_rows(X, np.unique(np.linspace(0, rows - 1, SAMPLE).astype(np.int64)))
+
+    @property
+    def described(self) -> bool:
+        """Whether the columns are described in place of public rows, which are examples then."""
+        return isinstance(self.view.fitted, CellFeatures)
 
     @property
     def sees_images(self) -> bool:

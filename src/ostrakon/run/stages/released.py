@@ -13,7 +13,7 @@ from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.estimates import FEWEST_QUERIES, counted_in_words
 from ostrakon.run.stages.learning import Learning
 from ostrakon.statements.statement import Protects, Unit
-from ostrakon.students.calibration import CalibratedStudent, tempered
+from ostrakon.students.calibration import CalibratedStudent
 from ostrakon.students.prediction_intervals import PredictionIntervals
 from ostrakon.students.prediction_sets import PredictionSets, UntaughtRows, in_sets, thresholds_of
 from ostrakon.students.selection import Selection
@@ -65,8 +65,8 @@ def _sets_of(
     classes = np.asarray(student.classes_, np.int64)
     if isinstance(student, CalibratedStudent):
         calibrated = np.zeros_like(row_proba)
-        calibrated[:, classes] = tempered(row_proba[:, classes], student.temperature, student.offsets)
-        row_proba, labels = calibrated, classes[student.decided(calibrated[:, classes])]
+        calibrated[:, classes], positions = student.calibrated(row_proba[:, classes])
+        row_proba, labels = calibrated, classes[positions]
     untaught = UntaughtRows(
         proba=row_proba, labels=labels, cell_index=index[rows], counts=released.counts, sigma2=released.sigma2
     )

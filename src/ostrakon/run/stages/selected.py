@@ -17,9 +17,10 @@ from ostrakon.students.calibration import (
     class_shares,
     class_sizes,
     temperature_of,
-    tempered,
+    temperature_of_accuracy,
 )
 from ostrakon.students.moment_students import ReleasedMoments
+from ostrakon.students.right_counts import RightCounts
 from ostrakon.students.selection import Released, Selection, select
 from ostrakon.votes import IntArray
 
@@ -82,8 +83,21 @@ def _relabelled(selection: Selection, student: CalibratedStudent) -> HeldOut | N
     tested, proba, cells = selection.all_cells, selection.proba, selection.cells
     if tested is None or proba is None or cells is None or len(student.offsets) != proba.shape[1]:
         return None
-    proba = tempered(proba, student.temperature, student.offsets)
-    return replace(tested, predicted=cells.counted(student.decided(proba), proba.shape[1]))
+    return replace(tested, predicted=cells.counted(student.calibrated(proba)[1], proba.shape[1]))
+
+
+def as_sure_as_right(selection: Selection, learning: Learning, right: RightCounts | None) -> Selection:
+    """Return the selection with probabilities that agree with noisy counts of its student's errors; labels stay.
+
+    It is as before if there are no counts for this student (`right`) or no public rows.
+    """
+    student = selection.student
+    if right is None or learning.described or not hasattr(student, "predict_proba"):
+        return selection
+    rows, classes, accuracy = learning.rows(selection.chosen), np.asarray(student.classes_), right.accuracy()
+    labels = np.searchsorted(classes, student.predict(rows))
+    temperature = temperature_of_accuracy(student.predict_proba(rows), labels, share=accuracy.share, sd=accuracy.sd)
+    return replace(selection, student=CalibratedStudent(student, temperature, np.zeros(len(classes))))
 
 
 def released_counts(
