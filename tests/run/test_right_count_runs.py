@@ -101,7 +101,7 @@ def test_without_counted_errors_or_public_rows_no_accuracy_calibrates(monkeypatc
     X, y = rows(900, 2)
     alone = ostrakon.PATEClassifier(epsilon=4.0, classes=[0, 1], mechanism="moment-gnmax(errors=0)", random_state=0)
     alone.fit(X, y, X_public=rows(200, 2, 1)[0])
-    table = pd.DataFrame({"a": np.sign(X[:, 0])})
+    table = pd.DataFrame({"a": np.sign(X[:, 0]).astype(str)})
     domain = ostrakon.Domain.of({"a": {"categories": ["-1.0", "1.0"]}})
     described = ostrakon.PATEClassifier(epsilon=4.0, classes=[0, 1], random_state=0).fit(table, y, X_public=domain)
     assert described.statement_.estimates

@@ -106,10 +106,10 @@ def why_no_estimate(tuned: Mapping[str, str], *, counted: bool, per_record: bool
         "trained teachers answer, and their answers are not private labels": not per_record,
         NOT_COPIED: basis.get("errors") == NOT_COPIED,
         OTHER_STUDENT: counted,
-        "errors=0 was given": basis.get("errors") == BY_THE_OPERATOR,
         "several owners take part": "owners_per_person" in basis,
         "records have levels of consent": "weights" in basis,
         "the noise was given instead of an epsilon": "epsilon" not in basis,
+        "errors=0 was given": basis.get("errors") == BY_THE_OPERATOR,
     }
     return next((reason for reason, applies in reasons.items() if applies), "too few records for this epsilon")
 
