@@ -146,7 +146,8 @@ def test_an_unprotected_fit_cannot_be_mended():
 def test_other_units_are_not_added():
     fit(X)
     users = ostrakon.PATEClassifier(epsilon=1.0, student="logistic", classes=[0, 1], random_state=0)
-    statement = users.fit(X, Y, X_public=PUBLIC, users=np.arange(600)).statement_
+    with pytest.warns(EveryFitSpends, match="with another definition of neighbouring data sets"):
+        statement = users.fit(X, Y, X_public=PUBLIC, users=np.arange(600)).statement_
     assert statement.guarantee is None
     assert statement.not_private == repeated.OTHER_NEIGHBOURS
 

@@ -118,14 +118,15 @@ def note_fit(
         claimed = without_claim(statement, IN_SEARCH)
     elif unknown:
         claimed = without_claim(statement, unknown[0])
-        # The number makes every warning different, because Python shows equal ones once.
-        warnings.warn(f"Fit {len(_fits)} of this process: {unknown[0]}", EveryFitSpends, stacklevel=4)
     elif (multiprocessing.parent_process() is not None or _process.copy) and not all_in_ledger:
         claimed = without_claim(statement, IN_WORKER)
     elif any(fit.process != new.process for fit in related.values()) and not all_in_ledger:
         claimed = without_claim(statement, FROM_ELSEWHERE)
     else:
         claimed = with_earlier_fits(statement, earlier)
+    if not searched and statement.guarantee is not None and claimed.guarantee is None:
+        # The number makes every warning different, because Python shows equal ones once.
+        warnings.warn(f"Fit {len(_fits)} of this process: {claimed.not_private}", EveryFitSpends, stacklevel=4)
     return claimed, related | {new.number: new}
 
 
