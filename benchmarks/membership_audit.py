@@ -38,9 +38,10 @@ from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import task_from_dataset
 from ostrakon.run.noise_log import Log
+from ostrakon.run.stages.answers import ask
 from ostrakon.run.stages.features import view_of
-from ostrakon.run.stages.queries import ask
-from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.run.stages.queries import queries_of
+from ostrakon.run.stages.votes import collect
 from ostrakon.run_audit.audit_run import audit_run
 from ostrakon.votes import Votes
 

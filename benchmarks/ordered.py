@@ -33,10 +33,12 @@ from ostrakon.options.options import ACCURACY, ORDERED, Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.noise_log import Log
+from ostrakon.run.stages.answers import answer_queries
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.learning import Learning
-from ostrakon.run.stages.student import answer_queries, fit_student
-from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.run.stages.queries import queries_of
+from ostrakon.run.stages.student import fit_student
+from ostrakon.run.stages.votes import collect
 from ostrakon.students.calibration import median_class
 from ostrakon.votes import Votes
 from quantities import DELTA, SETS, parts_of

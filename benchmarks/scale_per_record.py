@@ -63,7 +63,7 @@ def run(way: str, private: str, public: str, by: str) -> dict:
     from ostrakon.features.moments import MomentMap, worth_their_noise
     from ostrakon.run.inputs.files import task_from_files
     from ostrakon.run.stages.features import view_of
-    from ostrakon.run.stages.votes import queries_of
+    from ostrakon.run.stages.queries import queries_of
     from ostrakon.teachers import per_record
 
     stages: dict[str, float] = {}

@@ -25,7 +25,7 @@ from ostrakon.report.charts import budget_shares
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.pipeline import run
-from ostrakon.run.stages import queries, votes
+from ostrakon.run.stages import answers, votes
 from ostrakon.run.steps import plan_of
 from ostrakon.run_audit.audit_run import audit_run
 from ostrakon.schemas import schema
@@ -180,7 +180,7 @@ def test_the_ledger_is_charged_before_anything_is_drawn(files, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(queries, "_release_noisy_counts", stopped)
+        patched.setattr(answers, "_release_noisy_counts", stopped)
         with pytest.raises(KeyboardInterrupt):
             done(files, "run", recipe)
     (account,) = Ledger(ledger).accounts().values()

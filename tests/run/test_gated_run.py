@@ -16,7 +16,7 @@ from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import plan_from
 from ostrakon.run.noise_log import Log, NoiseLog
 from ostrakon.run.pipeline import run
-from ostrakon.run.stages.queries import ask
+from ostrakon.run.stages.answers import ask
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 

@@ -30,7 +30,8 @@ from ostrakon.run.inputs.task import Task, protection_fields
 from ostrakon.run.one_draw import draw_once
 from ostrakon.run.pipeline import run
 from ostrakon.run.stages.features import view_of
-from ostrakon.run.stages.votes import known_totals, queries_of, teachers_of
+from ostrakon.run.stages.queries import queries_of
+from ostrakon.run.stages.votes import known_totals, teachers_of
 from ostrakon.schemas import schema
 from ostrakon.service.labeller import open_service
 from ostrakon.statements.statement import Statement, weak_remark

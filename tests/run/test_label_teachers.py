@@ -20,9 +20,9 @@ from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import plan_from
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.noise_log import Log
+from ostrakon.run.stages.answers import Answers, ask
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.learning import Learning
-from ostrakon.run.stages.queries import Answers, ask
 from ostrakon.run.stages.student import fit_student
 from ostrakon.run.stages.votes import collect, label_votes
 from ostrakon.validation import InvalidInput

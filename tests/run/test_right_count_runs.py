@@ -25,7 +25,7 @@ from ostrakon.report.table import _student
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.stages.corrections import ErrorInputs
 from ostrakon.run.stages.estimates import NOT_COPIED
-from ostrakon.run.stages.intervals import Estimates
+from ostrakon.run.stages.student_errors import Estimates
 from ostrakon.students.sklearn_student import SklearnStudent
 from ostrakon.teachers.corrections import CorrectionRule
 from ostrakon.teachers.errors import ErrorSizes, RightAndWrong

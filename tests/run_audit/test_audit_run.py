@@ -18,7 +18,8 @@ from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import run
 from ostrakon.run.stages.features import view_of
-from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.run.stages.queries import queries_of
+from ostrakon.run.stages.votes import collect
 from ostrakon.run.steps import plan_of
 from ostrakon.run_audit.audit_run import audit_run
 from ostrakon.run_audit.canaries import WithCanaries, plant
@@ -113,7 +114,7 @@ def test_trained_teachers_and_old_folders_are_refused(task, tmp_path):
 )
 def test_a_study_is_refused_in_words(task, tmp_path, mechanism, trained):
     plan = plan_of(task, RECIPE)
-    plan = dataclasses.replace(plan, mechanism=mechanism, trained=trained)
+    plan = dataclasses.replace(plan, mechanism=mechanism, trained_by_owners=trained)
     with pytest.raises(InvalidInput, match=r"where one operator has all the rows .* the rows of a study stay with its"):
         audit_run(tmp_path / "run", task, RECIPE, rng=rng(), plan=plan)
     assert not (tmp_path / "run").exists()

@@ -17,13 +17,15 @@ from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.noise_log import Log
+from ostrakon.run.stages.answers import answer_queries
 from ostrakon.run.stages.corrections import ErrorInputs, corrected, correction_rule
 from ostrakon.run.stages.features import View
-from ostrakon.run.stages.intervals import CORRECTIONS, draw_sums
 from ostrakon.run.stages.learning import Learning
+from ostrakon.run.stages.queries import queries_of
 from ostrakon.run.stages.selected import released_counts
-from ostrakon.run.stages.student import answer_queries, fit_student
-from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.run.stages.student import fit_student
+from ostrakon.run.stages.student_errors import CORRECTIONS, draw_sums
+from ostrakon.run.stages.votes import collect
 from ostrakon.students.selection import FIRST_PARTS, Candidate, Selection, fit_candidate, select
 from ostrakon.votes import BoundedVotes, IntArray, Moments, Votes
 

@@ -34,11 +34,11 @@ class Plan:
     """A plan, of public numbers alone.
 
     mechanism: of the first round. interactive: whether a second round follows with equal noise. teachers: number of
-    teachers; with per-record teachers, all units. trained: whether the owners of a study train the teachers, which vote
-    on every query although the mechanism could bound them to fewer. levels: of consent, with their weights; `bound` is
-    for records of full weight. labels: number of labels of each row, if trained teachers vote on several; `classes` is
-    then 2. bound: the worst case of all rounds. gate: decides whether the answers are released; its certificate is the
-    guarantee. None without one. tuned: parameter → the basis of its choice.
+    teachers; with per-record teachers, all units. trained_by_owners: whether the owners of a study train the teachers,
+    which vote on every query although the mechanism could bound them to fewer. levels: of consent, with their weights;
+    `bound` is for records of full weight. labels: number of labels of each row, if trained teachers vote on several;
+    `classes` is then 2. bound: the worst case of all rounds. gate: decides whether the answers are released; its
+    certificate is the guarantee. None without one. tuned: parameter → the basis of its choice.
     """
 
     teachers: int
@@ -51,7 +51,7 @@ class Plan:
     bound: WorstCase
     tuned: dict[str, str]
     gate: Gate | None = None
-    trained: bool = False
+    trained_by_owners: bool = False
     levels: tuple[Level, ...] = ()
     labels: int | None = None
 
@@ -148,7 +148,7 @@ class Plan:
     @property
     def per_record(self) -> bool:
         """Whether every record (or user) is a teacher, so that their number is public."""
-        return self.mechanism.per_record and not self.trained
+        return self.mechanism.per_record and not self.trained_by_owners
 
     @property
     def sized(self) -> bool:

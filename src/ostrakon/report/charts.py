@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ostrakon.data.quantity import rounded
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
-from ostrakon.run.stages.queries import Answers
+from ostrakon.run.stages.answers import Answers
 from ostrakon.run.steps import FinishedRun
 from ostrakon.statements.statement import Statement, delta_in_words, round_up
 

@@ -14,7 +14,7 @@ from ostrakon.report.earlier import answers_of_file, bins_of_errors, table_of_fi
 from ostrakon.report.manifest import MANIFEST, is_finished
 from ostrakon.report.model_card import LABELS, NOISY_ERRORS, NOISY_TABLES
 from ostrakon.report.statement_file import FILE, read_statement
-from ostrakon.run.stages.queries import Answers
+from ostrakon.run.stages.answers import Answers
 from ostrakon.statements.adjacency import sentences_of
 from ostrakon.statements.statement import LABELS_OF, round_up
 from ostrakon.validation import InvalidInput, quote

@@ -18,7 +18,7 @@ from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan, shape
 from ostrakon.run.folder import Receipts
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.stages.queries import Answers
+from ostrakon.run.stages.answers import Answers
 from ostrakon.validation import InvalidInput
 
 if TYPE_CHECKING:

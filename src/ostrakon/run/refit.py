@@ -20,15 +20,15 @@ from ostrakon.options.options import ACCURACY, OBJECTIVES, OF_COUNTS, ORDERED, i
 from ostrakon.planning.choose_mechanism import require_learnable
 from ostrakon.planning.plan import Plan, levels_from
 from ostrakon.run.inputs.again import EarlierPublic
+from ostrakon.run.stages.answers import Answers
 from ostrakon.run.stages.corrections import corrected
 from ostrakon.run.stages.estimates import NOT_COPIED, STUDENT_WARNINGS, assess, right_counts_of
 from ostrakon.run.stages.features import NO_ENCODER, View, view_of
-from ostrakon.run.stages.intervals import error_rule, estimates_compared, intervals_of, same_estimates
 from ostrakon.run.stages.learning import Learning
-from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.released import released_student
 from ostrakon.run.stages.selected import as_sure_as_right
 from ostrakon.run.stages.student import fit_student
+from ostrakon.run.stages.student_errors import error_rule, estimates_compared, intervals_of, same_estimates
 from ostrakon.run.statement import calibration_in_words, choice_in_words
 from ostrakon.run.steps import FinishedRun, measure_on
 from ostrakon.statements.restored import RestoredStatement, statement_from

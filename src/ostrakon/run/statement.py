@@ -9,9 +9,9 @@ from ostrakon.data.quantity import rounded
 from ostrakon.features.moments import is_centred
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.task import Task
+from ostrakon.run.stages.answers import Answers
 from ostrakon.run.stages.estimates import NOT_COPIED, assess
 from ostrakon.run.stages.learning import Learning
-from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.votes import pair_map
 from ostrakon.statements.adjacency import SAME_SIZE
 from ostrakon.statements.sentences import CORRECTED

@@ -31,10 +31,16 @@ from ostrakon.run.budget import Budget, budget_of
 from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log
+from ostrakon.run.stages.answers import Answers, answer_queries
 from ostrakon.run.stages.corrections import ErrorInputs, corrected, correction_rule
 from ostrakon.run.stages.estimates import NOT_COPIED, right_counts_of
 from ostrakon.run.stages.features import View, view_of
-from ostrakon.run.stages.intervals import (
+from ostrakon.run.stages.learning import Learning
+from ostrakon.run.stages.queries import queries_of
+from ostrakon.run.stages.released import released_student
+from ostrakon.run.stages.selected import as_sure_as_right
+from ostrakon.run.stages.student import fit_student
+from ostrakon.run.stages.student_errors import (
     CORRECTIONS,
     ERRORS,
     Estimates,
@@ -47,12 +53,7 @@ from ostrakon.run.stages.intervals import (
     predictions,
     same_estimates,
 )
-from ostrakon.run.stages.learning import Learning
-from ostrakon.run.stages.queries import Answers
-from ostrakon.run.stages.released import released_student
-from ostrakon.run.stages.selected import as_sure_as_right
-from ostrakon.run.stages.student import answer_queries, fit_student
-from ostrakon.run.stages.votes import collect, known_totals, queries_of, require_engine_fits, sees_rows
+from ostrakon.run.stages.votes import collect, known_totals, require_engine_fits, sees_rows
 from ostrakon.run.statement import make_statement
 from ostrakon.run.storage import Storage
 from ostrakon.statements.adjacency import with_trusted
@@ -281,7 +282,7 @@ def collect_votes(context: RunContext, plan: Plan, view: View, queries: IntArray
     """Return the teachers' votes, from storage or collected now. Private."""
     task, storage = context.task, context.storage
     context.say(
-        f"Collecting the votes of {plan.teachers:,} {'' if plan.trained else 'per-record '}teachers"
+        f"Collecting the votes of {plan.teachers:,} {'' if plan.trained_by_owners else 'per-record '}teachers"
         if plan.mechanism.per_record
         else f"Training {plan.teachers:,} teachers"
     )
@@ -457,7 +458,7 @@ def recipe_of(plan: Plan, task: Task, options: Options, view: View) -> dict[str,
         or not isinstance(options.representation, str)
         or plan.interactive
         or plan.gate is not None
-        or plan.trained
+        or plan.trained_by_owners
         or not task.counted
     ):
         return None

@@ -17,7 +17,8 @@ from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.stages.features import view_of
-from ostrakon.run.stages.votes import moment_map, queries_of
+from ostrakon.run.stages.queries import queries_of
+from ostrakon.run.stages.votes import moment_map
 from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.validation import InvalidInput, fraction, whole
 from ostrakon.votes import STEPS, BoundedVotes

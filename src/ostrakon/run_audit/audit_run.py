@@ -22,8 +22,9 @@ from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import Outcome, run
 from ostrakon.run.stages.corrections import ErrorInputs
 from ostrakon.run.stages.features import View, view_of
-from ostrakon.run.stages.intervals import Estimates, collect_sums, error_rule
-from ostrakon.run.stages.votes import collect, moment_map, queries_of
+from ostrakon.run.stages.queries import queries_of
+from ostrakon.run.stages.student_errors import Estimates, collect_sums, error_rule
+from ostrakon.run.stages.votes import collect, moment_map
 from ostrakon.run.steps import Say, plan_of
 from ostrakon.run_audit.canaries import WithCanaries, end_steps, plant, targets
 from ostrakon.run_audit.rebuilt import first_difference
@@ -211,7 +212,7 @@ def _require_auditable(plan: Plan, task: Task) -> float:
         raise InvalidInput("A run can be audited by canaries if public rows are given: canaries are copies of them.")
     # A coin replaces the label of a record.
     cost = mechanism.under("replace").run_cost(queries=plan.queries)
-    if plan.trained or cost is None or cost.mu is None or mechanism.name not in MECHANISMS:
+    if plan.trained_by_owners or cost is None or cost.mu is None or mechanism.name not in MECHANISMS:
         raise InvalidInput(
             f"A run can be audited by canaries where one operator has all the rows and adds the noise, got "
             f"{mechanism.name}: the rows of a study stay with its owners."

@@ -15,9 +15,10 @@ from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log
+from ostrakon.run.stages.answers import ask
 from ostrakon.run.stages.features import View, view_of
-from ostrakon.run.stages.queries import ask
-from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.run.stages.queries import queries_of
+from ostrakon.run.stages.votes import collect
 from ostrakon.run.steps import Say
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Votes

@@ -25,7 +25,7 @@ from ostrakon.report.model_card import (
     REFIT,
     VALUES,
 )
-from ostrakon.run.stages.intervals import CORRECTIONS, ERRORS
+from ostrakon.run.stages.student_errors import CORRECTIONS, ERRORS
 from ostrakon.run.stages.votes import votes_from
 from ostrakon.run.storage import VOTES
 from ostrakon.run_audit.repeated import CORRECTION_SUMS, COUNTS, ERROR_COUNTS, SUMS, table_noises

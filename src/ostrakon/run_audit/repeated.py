@@ -14,9 +14,9 @@ from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.noise import secure_rng
 from ostrakon.planning.plan import Plan
 from ostrakon.run.noise_log import Log
+from ostrakon.run.stages.answers import Answers, ask
 from ostrakon.run.stages.features import View
-from ostrakon.run.stages.intervals import CORRECTIONS, ERRORS, draw_sums
-from ostrakon.run.stages.queries import Answers, ask
+from ostrakon.run.stages.student_errors import CORRECTIONS, ERRORS, draw_sums
 from ostrakon.run.stages.votes import moment_map
 from ostrakon.run_audit.canaries import targets
 from ostrakon.teachers.per_record import collect_per_record

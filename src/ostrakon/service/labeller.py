@@ -29,8 +29,8 @@ from ostrakon.run.budget import Budget, budget_of
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.inputs.task import Task
+from ostrakon.run.stages.answers import Answers
 from ostrakon.run.stages.features import View, view_of
-from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.votes import teachers_of
 from ostrakon.run.storage import InFolder, Storage
 from ostrakon.service.answers import Answer, AnswerStore

@@ -33,7 +33,7 @@ from ostrakon.planning.defaults import (
 from ostrakon.planning.per_record_plan import require_votes_above_noise
 from ostrakon.run.inputs.files import refuse_private_folder
 from ostrakon.run.stages.features import view_of
-from ostrakon.run.stages.votes import queries_of
+from ostrakon.run.stages.queries import queries_of
 from ostrakon.statements.versions import versions
 from ostrakon.study.certificates import require_valid_now
 from ostrakon.study.exchange import Exchange, default_colluders, find_exchange

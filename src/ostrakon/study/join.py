@@ -15,7 +15,7 @@ from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.tables import task_from_tables
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import OneDraw
-from ostrakon.run.stages.queries import Answers
+from ostrakon.run.stages.answers import Answers
 from ostrakon.run.stages.votes import collect
 from ostrakon.statements.statement import round_up
 from ostrakon.study.study import Study
@@ -118,7 +118,7 @@ def join_study(
         storage.plan(lambda: plan)
         say("Learning features from the public data")
         view = storage.view(terms.view)
-        trains = f"Training {plan.teachers} teachers, and counting their" if plan.trained else "Counting the"
+        trains = f"Training {plan.teachers} teachers, and counting their" if plan.trained_by_owners else "Counting the"
         say(f"{trains} votes at {plan.queries} public rows")
 
         def collect_votes(store: TeacherStore | None, folder: Path | StoredFolder | None) -> tuple[Votes, Any]:

@@ -323,7 +323,7 @@ class Study:
             delta=self.delta,
             bound=worst_case(mechanism, queries=len(self.queries), delta=self.delta),
             tuned=dict(self.tuned),
-            trained=self.teachers is not None,
+            trained_by_owners=self.teachers is not None,
         )
 
     def options(self, **others: Any) -> Options:

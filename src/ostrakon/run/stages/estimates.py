@@ -13,8 +13,8 @@ from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.options import ACCURACY, BALANCED, ORDERED
 from ostrakon.planning.choices import BY_THE_OPERATOR
 from ostrakon.planning.plan import Plan
+from ostrakon.run.stages.answers import Answers
 from ostrakon.run.stages.learning import Learning
-from ostrakon.run.stages.queries import Answers
 from ostrakon.statements.statement import Protects, Unit
 from ostrakon.students.agreement_estimate import better_than_majority_of_answers, gained, with_released_answers
 from ostrakon.students.right_counts import RightCounts
@@ -74,7 +74,7 @@ def assess(
     if right is not None:
         majority = right.majority()
         estimates = (right.accuracy(), *(() if majority is None else (majority,)), *right.recalls(labels))
-    elif answers.counts is None and not plan.trained and selection.out_of_fold is not None:
+    elif answers.counts is None and not plan.trained_by_owners and selection.out_of_fold is not None:
         # A vote of a trained teacher is not a private label.
         both: tuple[Of, ...] = ("student", "majority")
         estimates = tuple(with_released_answers(selection.out_of_fold, of=of) for of in both)
@@ -173,7 +173,7 @@ def _warnings(
 def _advice(plan: Plan, answers: Answers, learning: Learning) -> str:
     """Return advice for a student that is hardly better than the most frequent class."""
     advice = "More records, a larger epsilon or other columns may help"
-    if not plan.per_record and not plan.trained:
+    if not plan.per_record and not plan.trained_by_owners:
         return f"{advice}, and so may the default, if every record is a teacher, instead of trained teachers."
     return f"{advice}{_balanced(answers, learning)}."
 

@@ -13,9 +13,9 @@ from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.options import is_auto
 from ostrakon.planning.plan import Plan
 from ostrakon.progress import in_phase
+from ostrakon.run.stages.answers import Answers
 from ostrakon.run.stages.compared import compare_label_student, compare_quantity_student, out_of_fold_proba
 from ostrakon.run.stages.learning import Learning
-from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.selected import released_counts, selected
 from ostrakon.students.by_label import StudentByLabel, constant_student
 from ostrakon.students.label_student import LabelRidge, released_rates, thresholds_of, votes_on_labels

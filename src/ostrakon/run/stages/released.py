@@ -55,7 +55,7 @@ def _sets_of(
     released, proba, index = selection.released, selection.proba, selection.cell_index
     if released is None or proba is None or index is None or len(released.counts) < FEWEST_QUERIES:
         return None
-    if plan.trained or released.sigma2 is None:
+    if plan.trained_by_owners or released.sigma2 is None:
         return None
     student = selection.student
     votes, of = counted_in_words(plan, unit=unit, protects=protects, counted=counted)

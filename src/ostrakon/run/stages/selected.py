@@ -7,8 +7,8 @@ import numpy as np
 from ostrakon.features.moments import MomentMap
 from ostrakon.options.options import ACCURACY, BALANCED, OF_COUNTS, ORDERED
 from ostrakon.planning.plan import Plan
+from ostrakon.run.stages.answers import Answers
 from ostrakon.run.stages.learning import Learning
-from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.votes import moment_map
 from ostrakon.students.agreement_estimate import HeldOut
 from ostrakon.students.calibration import (

@@ -2,23 +2,17 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import clone
 
 from ostrakon.features.cells import CellFeatures
-from ostrakon.features.rowwise import take_rows
 from ostrakon.mechanisms import NO_ANSWER
-from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.options import BALANCED, ORDERED
 from ostrakon.planning.plan import Plan
-from ostrakon.run.noise_log import Log
+from ostrakon.run.stages.answers import Answers
 from ostrakon.run.stages.compared import compare_with_default
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.other_targets import fit_labels, fit_quantity
-from ostrakon.run.stages.queries import Answers, ask
 from ostrakon.run.stages.selected import released_counts, selected
 from ostrakon.run.stages.votes import pair_map
 from ostrakon.students.additive import ADDITIVE, AdditiveLogistic
@@ -27,36 +21,12 @@ from ostrakon.students.labelled import NOTHING_ANSWERED
 from ostrakon.students.moment_students import ReleasedMoments
 from ostrakon.students.selection import Candidate, Released, Selection
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import IntArray, Votes
+from ostrakon.votes import IntArray
 
 GATE_REFUSED = (
     "The gate must find that the teachers agree, and it did not: nothing is released, and this run has cost an epsilon "
     "of {:.4g}. Another run costs more; --guarantee worst-case needs no agreement (in Python guarantee='worst-case')."
 )
-
-
-def answer_queries(
-    plan: Plan,
-    votes: Votes,
-    *,
-    queries: IntArray,
-    learning: Learning,
-    log: Log,
-    rng: np.random.Generator,
-) -> Answers:
-    """Answer the chosen queries; between two rounds, a student predicts the remaining ones."""
-
-    def interim(answered: NDArray[Any], labels: IntArray, others: NDArray[Any]) -> FloatArray:
-        released = Released(queries=queries[answered], counts=np.eye(plan.classes)[labels])
-        candidate = learning.interim(classes=plan.classes, queries=len(answered))
-        rows = learning.rows(candidate)
-        student = released.fit_student(clone(candidate.student), rows)
-        proba = student.predict_proba(take_rows(rows, queries[others]))
-        scores = np.zeros((len(others), plan.classes))
-        scores[:, np.asarray(student.classes_)] = proba
-        return scores / scores.sum(axis=1, keepdims=True)
-
-    return ask(plan, votes, log=log, rng=rng, interim_scores=interim)
 
 
 def fit_student(

@@ -15,7 +15,7 @@ from ostrakon.data.files import private_folder
 from ostrakon.data.labels import of_set_numbers
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.estimators.choices import default_teacher, make_teacher
-from ostrakon.features import build_graph, choose_queries
+from ostrakon.features import build_graph
 from ostrakon.features.cells import CellFeatures, PairMap
 from ostrakon.features.labels import LabelMap
 from ostrakon.features.moments import FEW_CLASSES, MomentMap, worth_their_noise
@@ -37,18 +37,6 @@ from ostrakon.teachers.one_teacher import ForEachLabel, fingerprint_of
 from ostrakon.teachers.per_record import collect_per_record, nearest
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import BoundedVotes, IntArray, LabelVotes, Moments, SplitVotes, Votes
-
-
-def queries_of(view: View, queries: int, *, strategy: str, seed: int) -> IntArray:
-    """Return the queries, positions of public rows in order, chosen on public data alone.
-
-    In a run without public rows, the cells of all columns.
-    """
-    if isinstance(view.fitted, CellFeatures):
-        return np.arange(queries)
-    return choose_queries(
-        strategy, pool=len(view.public), budget=queries, features=view.public, random_state=seed
-    ).astype(np.int64)
 
 
 def collect(

@@ -23,8 +23,8 @@ from ostrakon.numerics.threads import on_one_thread
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.private_data import PrivateData
 from ostrakon.run.noise_log import Log
+from ostrakon.run.stages.answers import Answers, rounded_draw
 from ostrakon.run.stages.learning import Learning
-from ostrakon.run.stages.queries import Answers, rounded_draw
 from ostrakon.run.stages.votes import rows_of, transform_of
 from ostrakon.statements.statement import Unit
 from ostrakon.students.calibration import CalibratedStudent
