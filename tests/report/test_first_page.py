@@ -231,11 +231,12 @@ def test_particulars_come_back_from_a_file():
 
 def test_why_nothing_is_estimated_is_said():
     without = Round(mechanism=BoundedGNMax(sigma2=40), queries=9, answered=9)
-    given = {"errors, sigma2": "given by the operator"}
+    given = {"epsilon, errors": "given by the operator"}
     for tuned, why in (
         ({"epsilon": "given by the operator", "errors": "a default"}, "too few records for this epsilon"),
         (given, "errors=0 was given"),
         ({}, "the noise was given instead of an epsilon"),
+        ({"errors, sigma2": "given by the operator"}, "the noise was given instead of an epsilon"),
         ({"weights": "the largest"}, "records have levels of consent"),
         ({"max_contributions, owners_per_person": "given by the operator"}, "several owners take part"),
     ):

@@ -13,7 +13,9 @@ from sklearn.preprocessing import FunctionTransformer, minmax_scale
 
 import ostrakon
 import ostrakon.run.steps as steps
+from ostrakon.data.quantity import rounded
 from ostrakon.export.student_files import load_student
+from ostrakon.report.table import _student
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
@@ -56,6 +58,8 @@ def test_intervals_in_python_and_in_the_exported_student_are_the_same(student, t
         np.testing.assert_allclose(loaded.predict_interval(X[2300:], coverage), ends, atol=1e-9)
     widths = list(model.released_.intervals.half_widths.values())
     assert widths == sorted(widths)
+    line = dict(_student(model.finished_))["Intervals"]
+    assert line.startswith(f"on each side of the estimate {rounded(widths[0])} at coverage 0.8, ")
     assert widths[0] < 8
     with pytest.raises(InvalidInput, match=r"coverage must be one of 0.8, 0.9, 0.95, got 0.5"):
         model.predict_interval(X, 0.5)

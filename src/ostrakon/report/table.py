@@ -56,7 +56,7 @@ def tables_side_by_side(outcomes: Mapping[str, tuple[Outcome, Path]]) -> Table:
 
 def refit_table(run: FinishedRun, *, release: Path) -> Table:
     """Return what was refitted, at which guarantee, and where it is."""
-    rows = *_privacy(run), *_student(run), *_intervals(run), *_measured(run)
+    rows = *_privacy(run), *_student(run), *_measured(run)
     return pairs_table((*rows, ("May be published", str(release))))
 
 
@@ -125,13 +125,18 @@ def _recalls(run: FinishedRun) -> Iterator[tuple[str, str]]:
     for one in run.statement.estimates:
         if isinstance(one, Recall):
             yield one.title, escape(one.in_words()) if one.low > 0 or one.high < 1 else "not known: the noise hides it"
+    yield from _intervals(run)
 
 
 def _intervals(run: FinishedRun) -> Iterator[tuple[str, str]]:
-    """Yield why a student of a quantity has no intervals, where they were paid for."""
-    lost = isinstance(run.student, ReleasedQuantity) and run.student.intervals is None
-    if lost and run.plan.mechanism.error_noise is not None:
+    """Yield the half-widths of the intervals of a quantity, or why there are none, where they were paid for."""
+    if not isinstance(run.student, ReleasedQuantity) or run.plan.mechanism.error_noise is None:
+        return
+    intervals, quantity = run.student.intervals, run.quantity
+    if intervals is None or quantity is None:
         yield "Intervals", f"none: {why_no_intervals(run.plan.tuned)}"
+    else:
+        yield "Intervals", f"on each side of the estimate {intervals.widths_in_words(quantity)}"
 
 
 def _measured(run: FinishedRun) -> Iterator[tuple[str, str]]:

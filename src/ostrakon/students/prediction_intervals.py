@@ -53,19 +53,27 @@ class PredictionIntervals:
         >>> intervals.in_words(Quantity(low=0, high=50)).split(". ")[1]
         'On each side of the estimate: 4.25 at coverage 0.8, the whole range at 0.9'
         """
-        full_range = quantity.high - quantity.low
-        widths = [rounded(width) if width < full_range else "the whole range" for width in self.half_widths.values()]
-        numbers = ", ".join(
-            f"{width} at {'coverage ' if not number else ''}{coverage:g}"
-            for number, (coverage, width) in enumerate(zip(self.half_widths, widths, strict=True))
-        )
         return (
             "`predict_interval(rows, coverage=0.9)` gives every row an interval around the estimate, which holds the "
             f"value of at least 90% of the {self.of}; a value outside the range counts as the end of the range. "
-            f"On each side of the estimate: {numbers}. The coverage was estimated from noisy counts of the student's "
+            f"On each side of the estimate: {self.widths_in_words(quantity)}. "
+            "The coverage was estimated from noisy counts of the student's "
             f"errors, with an allowance for their noise: it holds in {CONFIDENCE:.0%} of runs. New rows like the "
             "private ones are covered nearly as often. It is a mean over all rows: where values vary more, fewer are "
             "covered."
+        )
+
+    def widths_in_words(self, quantity: Quantity) -> str:
+        """Return the half-width for each coverage in words.
+
+        >>> PredictionIntervals(half_widths={0.8: 4.25, 0.9: 50.0}, of="").widths_in_words(Quantity(low=0, high=50))
+        '4.25 at coverage 0.8, the whole range at 0.9'
+        """
+        full_range = quantity.high - quantity.low
+        widths = [rounded(width) if width < full_range else "the whole range" for width in self.half_widths.values()]
+        return ", ".join(
+            f"{width} at {'coverage ' if not number else ''}{coverage:g}"
+            for number, (coverage, width) in enumerate(zip(self.half_widths, widths, strict=True))
         )
 
 
