@@ -11,7 +11,7 @@ from ostrakon.estimator import PATEClassifier
 from ostrakon.mechanisms import GNMax
 from ostrakon.noise import secure_rng
 from ostrakon.options.options import Options
-from ostrakon.planning import make_plan as planning
+from ostrakon.planning import trained_plan as planning
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import plan_from
 from ostrakon.run.noise_log import Log, NoiseLog
