@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
 from ostrakon.data.columns import is_number
-from ostrakon.data.images_on_disk import blocks_of
+from ostrakon.data.images_on_disk import blocks_of, room
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import FloatArray
 
@@ -218,7 +218,7 @@ def _of_pictures(private: Any, public: Any) -> list[_Compared]:
 
 def _reduced(images: Any, *, flipped: bool = False) -> FloatArray:
     """Return pictures in grey with at most 8 x 8 pixels, each the mean of its part."""
-    parts = list[FloatArray]()
+    rows, start = np.empty(0), 0
     for some in blocks_of(images):
         grey = np.asarray(some, np.float64)
         if grey.ndim == 4:
@@ -228,5 +228,7 @@ def _reduced(images: Any, *, flipped: bool = False) -> FloatArray:
             edges = np.unique(np.linspace(0, grey.shape[axis], _SIDE + 1).astype(int))
             sizes = np.diff(edges).reshape([-1 if at == axis else 1 for at in range(3)])
             grey = np.add.reduceat(grey, edges[:-1], axis=axis) / sizes
-        parts.append(grey)
-    return np.concatenate(parts)
+        rows = rows if start else room((len(images), *grey.shape[1:]), np.float64)
+        rows[start : start + len(grey)] = grey
+        start += len(grey)
+    return rows

@@ -196,7 +196,7 @@ class _Form:
         if not self.eight_bits and converted.dtype == np.uint8:
             converted = converted / np.float32(255)
         before = before / np.float32(255) if before.dtype == np.uint8 else before
-        return converted, image_digests(before[None])[0]
+        return converted, next(image_digests(before[None]))
 
 
 def _picture_shape(like: Images | None) -> tuple[int, ...] | None:

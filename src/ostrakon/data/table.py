@@ -29,6 +29,7 @@ _MISSING = ("?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 _KEPT_TYPES = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|BOOLEAN)")
 _IN_QUOTES = "^(?:'([^']+)'|\"([^\"]+)\")$"
 _COUNTED_AT_ONCE = 2**24
+_TELLING = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,8 +127,10 @@ class Table:
 
     def sample(self, columns: Sequence[str]) -> pd.DataFrame:
         """Return `read` in an order of the rows' content; of a large table the first `MOST_PRIVATE` rows."""
-        chosen = f"ORDER BY hash({self.identity(columns)}) LIMIT {MOST_PRIVATE}"
-        return self.frame(f"SELECT * FROM ({self.select(columns)}) {chosen}")
+        # arg_min keeps that many rows; ORDER BY with a LIMIT would keep them all.
+        row = f"struct_pack({', '.join(f'{quoted(name)} := {quoted(name)}' for name in columns)})"
+        chosen = f"unnest(arg_min({row}, hash({self.identity(columns)}), {MOST_PRIVATE}))"
+        return self.frame(f"SELECT unnest(row) FROM (SELECT {chosen} AS row FROM ({self.select(columns)}))")
 
     def rows(self) -> int:
         """Return the number of rows, without reading them into memory."""
@@ -168,19 +171,24 @@ class Table:
 
     def marks(self, columns: Sequence[str]) -> NDArray[np.uint64]:
         """Return one mark for every row, shape (rows,), as of `row_marks`, of `columns`: the same in any table."""
-        query = f"SELECT hash({self.identity(columns, rounded=True)}) AS mark FROM ({self.select(columns)})"
-        return self._run(query, lambda answer: np.asarray(answer.fetchnumpy()["mark"], np.uint64))
+        return self._run(self._marks(columns), lambda answer: np.asarray(answer.fetchnumpy()["mark"], np.uint64))
 
-    def counted(self, columns: Sequence[str]) -> CountedRows:
-        """Return the rows by their marks, without reading them into memory."""
-        own = f"SELECT hash({self.identity(columns, rounded=True)}) AS mark FROM ({self.select(columns)})"
-        rows = self.rows()
+    def counted(self, columns: Sequence[str], public: "Table") -> CountedRows:
+        """Return the rows by their marks of `columns`, without reading them into memory.
+
+        public: the table whose marks are looked up. Only rows that are equal to one of its rows in the few columns in
+        which it has most values are compared in all: most rows are not.
+        """
+        rows, own = self.rows(), self._marks(columns)
+        few = list(public.read(columns).nunique().nlargest(_TELLING).index)
+        alike = f"WHERE hash({self.identity(few, rounded=True)}) IN (SELECT mark FROM known_parts)"
 
         def among(marks: NDArray[Any]) -> NDArray[np.int64]:
             numbers = pa.table({"mark": marks, "place": np.arange(len(marks))})
-            query = f"SELECT place, count(*) AS times FROM ({own}) JOIN known_marks USING (mark) GROUP BY place"
+            query = f"SELECT place, count(*) AS times FROM ({own} {alike}) JOIN known_marks USING (mark) GROUP BY place"
             with asking(self.path) as connection:
                 connection.register("known_marks", numbers)
+                connection.register("known_parts", pa.table({"mark": public.marks(few)}))
                 counts = interruptible(connection, lambda: connection.execute(query).fetchnumpy())
             times = np.zeros(len(marks), np.int64)
             times[counts["place"]] = counts["times"]
@@ -193,6 +201,9 @@ class Table:
             return float(self.fetch(f"SELECT count(*) FROM ({times})")[0][0]) * parts
 
         return CountedRows(rows=rows, among=among, twice=twice)
+
+    def _marks(self, columns: Sequence[str]) -> str:
+        return f"SELECT hash({self.identity(columns, rounded=True)}) AS mark FROM ({self.select(columns)})"
 
     def about_different_labels(self, column: str) -> int:
         """Return the approximate number of different labels of `column`, at most its rows, in little memory."""

@@ -221,7 +221,7 @@ def open_task(
     compared = protect == "records" and not allow_shared_rows
     with _no_changed_rows(hidden, columns, seen) if compared else nullcontext():
         for some in compared_columns(seen) if compared else ():
-            refuse_shared_rows(hidden.counted(some), shown.marks(some))
+            refuse_shared_rows(hidden.counted(some, shown), shown.marks(some))
         _no_line_breaks(hidden, columns, seen)
         for what, table in {"private": hidden if protect == "records" else None, "test": tested}.items():
             if table is not None:

@@ -110,7 +110,7 @@ def _sorted_by_content(images: Images) -> Images:
     """Return the images of a folder sorted by content, because the order of file names depends on the labels."""
     if not images.path.is_dir():
         return images
-    order = np.argsort(np.array(image_digests(images.X)), kind="stable")
+    order = np.argsort(np.array(list(image_digests(images.X))), kind="stable")
     parts = {"labels": images.labels, "users": images.users, "identities": images.identities}
     ordered = {name: None if values is None else values[order] for name, values in parts.items()}
     return dataclasses.replace(images, X=images.X[order], **ordered)

@@ -1,7 +1,7 @@
 """The data of a run: private data, the public pool, and optionally a labelled test set."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -159,9 +159,11 @@ def task_from_dataset(data: Any) -> Task:
     )
 
 
-def refuse_shared(private: list[str], public: list[str]) -> None:
+def refuse_shared(private: Iterable[str], public: Iterable[str]) -> None:
     """Refuse private rows that are also public, beyond chance; both are given by digests of their content."""
-    refuse_shared_rows(CountedRows.of(np.array(private)), np.array(public))
+    # 64 bits of each, as of tables: millions of hexadecimal digests would need more memory than their images.
+    ours, theirs = (np.fromiter((int(one[:16], 16) for one in digests), np.uint64) for digests in (private, public))
+    refuse_shared_rows(CountedRows.of(ours), theirs)
 
 
 def refuse_unnamed_folders(
