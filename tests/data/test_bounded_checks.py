@@ -16,7 +16,7 @@ from ostrakon.data.shared_rows import CountedRows
 from ostrakon.data.sources import open_table
 from ostrakon.run.inputs.task import refuse_shared
 
-ROWS, COLUMNS = 400_000, 8
+ROWS, COLUMNS = 800_000, 8
 
 
 @pytest.fixture
@@ -25,7 +25,8 @@ def tables(tmp_path):
     frame = pd.DataFrame({f"x{number}": rng.normal(size=ROWS) for number in range(COLUMNS)})
     frame["word"] = np.where(frame["x0"] > 0, "ja", "nein")
     frame.to_parquet(tmp_path / "private.parquet", row_group_size=20_000)
-    pd.concat([frame[:300], -frame[:300].drop(columns="word")]).fillna("ja").to_csv(tmp_path / "public.csv", index=False)
+    others = (-frame[:300].drop(columns="word")).assign(word="ja")
+    pd.concat([frame[:300], others]).to_csv(tmp_path / "public.csv", index=False)
     return frame, open_table(tmp_path / "private.parquet"), open_table(tmp_path / "public.csv")
 
 
@@ -33,7 +34,7 @@ def test_a_large_table_is_compared_in_less_memory_than_it_has(tables, monkeypatc
     frame, private, public = tables
     monkeypatch.setattr(table, "MOST_PRIVATE", 10_000)
     whole = 8 * ROWS * COLUMNS
-    monkeypatch.setattr(table, "asking", partial(asking, memory_limit=f"{0.75 * whole / 1e6:.0f}MB", threads=1))
+    monkeypatch.setattr(table, "asking", partial(asking, memory_limit=f"{0.6 * whole / 1e6:.0f}MB", threads=1))
     names = list(frame.columns)
     part = private.sample(names)
     assert len(part) == 10_000
@@ -69,7 +70,9 @@ def test_reduced_pictures_are_kept_once():
 def test_numbers_are_known_by_their_64_bits():
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2**64, 2000, dtype=np.uint64).view(np.float64)
-    numbers = np.concatenate([bits[~np.isnan(bits)], [0.0, 1e-240, 5e-324, -1e-240, 1e-200, 1.0, -1.5, np.inf, -np.inf]])
+    numbers = np.concatenate(
+        [bits[~np.isnan(bits)], [0.0, 1e-240, 5e-324, -1e-240, 1e-200, 1.0, -1.5, np.inf, -np.inf]]
+    )
     texts = by_row(numbers, lambda identity: identity)
     assert texts.tolist() == [struct.pack(">d", number).hex().upper() for number in numbers]
     assert by_row(np.array([-0.0]), lambda identity: identity).tolist() == ["0" * 16]

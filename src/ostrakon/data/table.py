@@ -181,6 +181,7 @@ class Table:
         """
         rows, own = self.rows(), self._marks(columns)
         few = list(public.read(columns).nunique().nlargest(_TELLING).index)
+        parts = pa.table({"mark": public.marks(few)})
         alike = f"WHERE hash({self.identity(few, rounded=True)}) IN (SELECT mark FROM known_parts)"
 
         def among(marks: NDArray[Any]) -> NDArray[np.int64]:
@@ -188,7 +189,7 @@ class Table:
             query = f"SELECT place, count(*) AS times FROM ({own} {alike}) JOIN known_marks USING (mark) GROUP BY place"
             with asking(self.path) as connection:
                 connection.register("known_marks", numbers)
-                connection.register("known_parts", pa.table({"mark": public.marks(few)}))
+                connection.register("known_parts", parts)
                 counts = interruptible(connection, lambda: connection.execute(query).fetchnumpy())
             times = np.zeros(len(marks), np.int64)
             times[counts["place"]] = counts["times"]
