@@ -100,7 +100,7 @@ def test_the_private_table_is_never_read_whole(tables, tmp_path, monkeypatch):
     run(tmp_path / "run", task_of(tables, "private.parquet", by="user"), RECIPE)
     assert {name for name, _ in read} == {"public.csv", "private.parquet"}
     # It is compared with the public table, by a limited number of rows.
-    assert all(sql.endswith(f"LIMIT {MOST_PRIVATE}") for name, sql in read if name == "private.parquet")
+    assert all(f", {MOST_PRIVATE}))" in sql for name, sql in read if name == "private.parquet")
 
 
 @pytest.mark.slow
