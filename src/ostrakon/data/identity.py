@@ -259,12 +259,12 @@ def _as_arrow(identities: Any) -> pa.Table:
     if hasattr(identities, "tocsr"):
         return pa.table({"record": _row_digests(identities.tocsr())})
     if getattr(identities, "ndim", 0) > 2:
-        return pa.table({"record": pa.array(image_digests(identities), pa.string())})
+        return pa.table({"record": list(image_digests(identities))})
     array = np.asarray(identities)
     if array.ndim == 0:
         raise InvalidInput(f"identities must have one entry per row, got {identities!r}.")
     if array.ndim > 2:
-        return pa.table({"record": pa.array(image_digests(array), pa.string())})
+        return pa.table({"record": list(image_digests(array))})
     if array.dtype.kind not in "biuf":
         return _frame_as_arrow(pd.DataFrame(array))
     columns = array[:, None] if array.ndim == 1 else array
