@@ -8,7 +8,7 @@ benchmarks/cifar10.py, which must have made the features there (run it for the s
 of noise is one release; all students of an epsilon and a seed learn from the same one. on_public: accuracy on the 9,000
 public images, whose true labels no student sees; nine times as many as are tested on.
 
-moments, boosting, moments:boosting (the default), logistic, extra-trees, label-spreading: as `ostrakon train` knows
+moments, boosting, moments:boosting, logistic, extra-trees, label-spreading: as `ostrakon train` knows
 them. network: one hidden layer on the frozen features, on the rows of every cell by the cell's counts. moments:network:
 both. distilled: the network on what moments:boosting believes of all public rows. fixmatch: on the frozen features, the
 surest tenth of what moments:boosting believes as labels, the rest without. --pixels: FixMatch and a residual network
