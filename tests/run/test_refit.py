@@ -65,9 +65,9 @@ def test_the_student_is_that_of_a_run_with_these_options(release, tmp_path):
     folder = release.parents[1]
     task = task_from_files(folder / "kept.csv", folder / "public.csv", target="ill", classes=["no", "yes"])
     for mechanism in ("moment-gnmax", "bounded-gnmax"):
-        asked = {"epsilon": 4.0, "delta": 1e-4, "jobs": 1, "mechanism": mechanism}
-        if mechanism == "moment-gnmax":
-            asked["parameters"] = {"corrections": 0}  # a named student has none
+        # A named student is not corrected, and errors are counted for the student of the run alone.
+        none = {"errors": 0, **({"corrections": 0} if mechanism == "moment-gnmax" else {})}
+        asked = {"epsilon": 4.0, "delta": 1e-4, "jobs": 1, "mechanism": mechanism, "parameters": none}
         auto, named = (
             publish(run(tmp_path / f"{mechanism}-{student}", task, options, rng=np.random.default_rng(0)))
             for student in ("auto", "logistic")
