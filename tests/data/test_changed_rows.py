@@ -1,5 +1,7 @@
 """Private rows with changed numbers in the public data are found, and independent rows are not taken for them."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -135,3 +137,12 @@ def test_the_part_of_a_large_table_is_the_same_in_every_order(tmp_path, monkeypa
     assert all(part.equals(parts[0]) for part in parts)
     # It is no stretch of the table in any sense that the numbers have.
     assert abs(parts[0]["a"].astype(float).mean()) < 0.5
+
+
+def test_a_very_bright_private_picture_shows_in_no_warning():
+    rng = np.random.default_rng(0)
+    private, public = rng.random((60, 16, 16)), rng.random((50, 16, 16))
+    private[0] = 1.7e308
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        refuse_changed_rows(private, public)

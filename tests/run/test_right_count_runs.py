@@ -25,7 +25,7 @@ from ostrakon.report.table import _student
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.stages.corrections import ErrorInputs
 from ostrakon.run.stages.estimates import NOT_COPIED
-from ostrakon.run.stages.student_errors import Estimates
+from ostrakon.run.stages.student_errors import Estimates, same_estimates
 from ostrakon.students.sklearn_student import SklearnStudent
 from ostrakon.teachers.corrections import CorrectionRule
 from ostrakon.teachers.errors import ErrorSizes, RightAndWrong
@@ -187,6 +187,12 @@ def test_a_student_that_fails_on_a_row_is_wrong_on_it_and_right_on_others(way, c
     sizes = ErrorSizes(edges=np.array([0.1, 0.5, 1.0])).contributions_of((owners[:8], numbers[:8], STEPS * y[:8]))
     assert sizes.counts[2, 0] >= 2 * STEPS
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_student_without_probabilities_for_some_rows_is_the_same_student():
+    assert same_estimates([0.5, np.nan], [0.5, np.nan])
+    assert not same_estimates([0.5, np.nan], [0.5, 0.5])
+    assert not same_estimates([np.nan], [np.inf])
 
 
 def test_a_student_that_fails_on_a_row_corrects_nothing_by_it():

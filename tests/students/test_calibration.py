@@ -312,3 +312,12 @@ def test_a_margin_of_noisy_counts_is_softened_alike_in_memory_and_in_the_release
     loaded = load_student(tmp_path)
     assert (loaded.predict(X) == soft.predict(X)).all()
     np.testing.assert_allclose(loaded.predict_proba(X), soft.predict_proba(X), atol=1e-9)
+
+
+def test_rows_without_finite_probabilities_do_not_choose_the_last_temperature():
+    sure, labels = np.tile([[0.6, 0.4]], (500, 1)), np.zeros(500, int)
+    some = np.concatenate([sure, [[np.nan, 0.5], [np.inf, 0.5]]])
+    expected = temperature_of_accuracy(sure, labels, share=0.8, sd=0.02)
+    assert 0.1 < expected < 1
+    assert temperature_of_accuracy(some, np.zeros(502, int), share=0.8, sd=0.02) == expected
+    assert temperature_of_accuracy(some[500:], labels[:2], share=0.8, sd=0.02) == 1

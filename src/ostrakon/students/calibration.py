@@ -178,12 +178,17 @@ def temperature_of_accuracy(proba: FloatArray, labels: IntArray, *, share: float
     """Return the temperature at which a student is about as sure of its labels as it is right.
 
     proba: of public rows, (rows, classes). labels: positions of the labels of these rows, (rows,). share: estimate of
-    how often the labels are right, 0 to 1. sd: its standard deviation.
+    how often the labels are right, 0 to 1. sd: its standard deviation. Rows with probabilities that are not finite, of
+    code from elsewhere, do not count; without any other row the temperature is 1.
 
     >>> sure = np.tile([[0.6, 0.4]], (500, 1))
     >>> [round(temperature_of_accuracy(sure, np.zeros(500, int), share=0.9, sd=sd), 2) for sd in (0.01, 0.5)]
     [0.21, 0.97]
     """
+    finite = np.isfinite(proba).all(axis=1)
+    proba, labels = proba[finite], labels[finite]
+    if not len(proba):
+        return 1.0
     variance = sd**2 + max(share * (1 - share), _LEAST_VARIANCE) / len(proba)
     at, no_offsets = (np.arange(len(proba)), labels), np.zeros(proba.shape[1])
     sure = np.array([tempered(proba, temperature, no_offsets)[at].mean() for temperature in _OF_ACCURACY.tolist()])

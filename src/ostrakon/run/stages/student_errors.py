@@ -230,4 +230,4 @@ def estimates_compared(selection: Selection, learning: Learning, queries: IntArr
 
 def same_estimates(one: Sequence[float], other: Sequence[float]) -> bool:
     """Return whether two students are equal by `estimates_compared`."""
-    return len(one) == len(other) and bool(np.allclose(one, other, rtol=0, atol=_EQUAL))
+    return len(one) == len(other) and bool(np.allclose(one, other, rtol=0, atol=_EQUAL, equal_nan=True))
