@@ -83,7 +83,7 @@ def log_q0(*, sigma: float, order: float) -> float:
     """Return ln q0: Theorem 6 beats order / sigma^2 below q0 and nowhere above it.
 
     -inf where it never does. Found by bisection to the last bit; that the region is one interval is condition C5,
-    which `ostrakon.papers.smooth_sensitivity.check_conditions` checks. Source: pate-2018, Appendix A,
+    which `ostrakon.papers.local_sensitivity.LabelSensitivity.check_conditions` checks. Source: pate-2018, Appendix A,
     after Proposition 10.
     """
     sigma, order = positive("sigma", sigma), require_order(order)
