@@ -72,18 +72,37 @@ def test_an_accuracy_shows_the_temperature_and_a_noisy_one_hardly_changes_it(tem
     true, truth = sure()
     likely, labels = tempered(true, 1 / temperature, np.zeros(3)), true.argmax(axis=1)
     share = float(np.mean(labels == truth))
-    assert temperature_of_accuracy(likely, labels, share=share, sd=1e-3) == pytest.approx(temperature, rel=0.08)
-    assert temperature_of_accuracy(likely, labels, share=share, sd=10.0) == pytest.approx(1.0, rel=0.03)
+    assert temperature_of_accuracy(likely, labels, np.ones(len(likely)), share=share, sd=1e-3) == pytest.approx(
+        temperature, rel=0.08
+    )
+    assert temperature_of_accuracy(likely, labels, np.ones(len(likely)), share=share, sd=10.0) == pytest.approx(
+        1.0, rel=0.03
+    )
     # Labels that are not the likeliest ones, as of balanced decisions, have probabilities of their own.
     others = np.argsort(true, axis=1)[:, 1]
-    found = temperature_of_accuracy(likely, others, share=float(np.mean(others == truth)), sd=1e-3)
+    found = temperature_of_accuracy(
+        likely, others, np.ones(len(likely)), share=float(np.mean(others == truth)), sd=1e-3
+    )
     assert found == pytest.approx(temperature, rel=0.25)
+
+
+def test_rows_count_by_their_weights():
+    sure_rows, unsure = np.tile([[0.99, 0.01]], (100, 1)), np.tile([[0.6, 0.4]], (900, 1))
+    proba, labels = np.vstack([sure_rows, unsure]), np.zeros(1000, int)
+    weights = np.repeat([9.0, 1 / 9], [100, 900])
+    # By weight nine records in ten are like the sure rows.
+    found = temperature_of_accuracy(proba, labels, weights, share=0.951, sd=1e-3)
+    assert (
+        found
+        == pytest.approx(1.0, rel=0.06)
+        != temperature_of_accuracy(proba, labels, np.ones(1000), share=0.951, sd=1e-3)
+    )
 
 
 @pytest.mark.parametrize("share", [0.0, 0.33, 1.0])
 def test_impossible_accuracies_give_a_temperature_in_range(share):
     proba, _ = sure(rows=50)
-    assert 0.1 <= temperature_of_accuracy(proba, proba.argmax(axis=1), share=share, sd=1e-9) <= 3.0
+    assert 0.1 <= temperature_of_accuracy(proba, proba.argmax(axis=1), np.ones(len(proba)), share=share, sd=1e-9) <= 3.0
 
 
 def test_two_calibrations_keep_the_labels_of_the_first():
@@ -317,7 +336,7 @@ def test_a_margin_of_noisy_counts_is_softened_alike_in_memory_and_in_the_release
 def test_rows_without_finite_probabilities_do_not_choose_the_last_temperature():
     sure, labels = np.tile([[0.6, 0.4]], (500, 1)), np.zeros(500, int)
     some = np.concatenate([sure, [[np.nan, 0.5], [np.inf, 0.5]]])
-    expected = temperature_of_accuracy(sure, labels, share=0.8, sd=0.02)
+    expected = temperature_of_accuracy(sure, labels, np.ones(len(sure)), share=0.8, sd=0.02)
     assert 0.1 < expected < 1
-    assert temperature_of_accuracy(some, np.zeros(502, int), share=0.8, sd=0.02) == expected
-    assert temperature_of_accuracy(some[500:], labels[:2], share=0.8, sd=0.02) == 1
+    assert temperature_of_accuracy(some, np.zeros(502, int), np.ones(502), share=0.8, sd=0.02) == expected
+    assert temperature_of_accuracy(some[500:], labels[:2], np.ones(2), share=0.8, sd=0.02) == 1

@@ -165,7 +165,7 @@ def _refit(release: EarlierRelease, statement: RestoredStatement, public: Any, r
     same = _is_same(selection, learning, queries, recipe.get("estimates", ()))
     known = answers if same else replace(answers, errors=None)
     right = right_counts_of(plan, known, unit=statement.unit, protects=statement.protects)
-    selection = as_sure_as_right(selection, learning, right)
+    selection = as_sure_as_right(selection, learning, plan, known, queries, right)
     if quantity is not None:
         options["intervals"] = intervals_of(plan, known, quantity=quantity, unit=statement.unit)
     return FinishedRun(

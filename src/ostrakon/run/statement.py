@@ -71,7 +71,7 @@ def calibration_in_words(selection: Selection, *, labels: bool, errors: bool = F
     if isinstance(student, ShareStudent | StudentByLabel):
         return _temperatures(student, source=_TEMPERATURE_SOURCES[labels])
     words, last = list[str](), list[str]()
-    if errors and isinstance(student, CalibratedStudent):
+    if errors and isinstance(student, CalibratedStudent) and student.weights is None:
         last = [f"temperature {student.temperature:.2f}, from noisy counts of the student's errors"]
         student = student.student
     labelled = student

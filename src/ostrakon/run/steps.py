@@ -250,7 +250,7 @@ def run_steps(
         if plan.mechanism.error_noise is not None and is_copied(selection.student):
             answers = ask_student(context, ERRORS, error_rule(plan), plan, queries, answers, learning, selection)
             right = right_counts_of(plan, answers, unit=task.private.unit, protects=task.private.protects)
-            selection = as_sure_as_right(selection, learning, right)
+            selection = as_sure_as_right(selection, learning, plan, answers, queries, right)
         elif plan.mechanism.error_noise is not None:
             # Paid for, because whether it can be copied may depend on what was released.
             plan = dataclasses.replace(plan, tuned={**plan.tuned, "errors": NOT_COPIED})

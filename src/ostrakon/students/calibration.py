@@ -10,9 +10,9 @@ cell of one row, and the standard deviation is that of its mean gain. A mechanis
 leaves out the hard rows, so probabilities of other rows may then be too large.
 
 Accuracy. Noisy counts of errors estimate how often the final student is right. A last temperature makes the mean
-probability of its labels on the public rows agree with this share: it minimizes the squared difference in standard
-deviations of the estimate, plus the squared logarithm of the temperature in units of `_SPREAD`, so that a noisy
-estimate changes little. Labels stay as they were counted.
+probability of its labels agree with this share, over public rows that are weighted by the noisy totals of their cells:
+it minimizes the squared difference in standard deviations of the estimate, plus the squared logarithm of the
+temperature in units of `_SPREAD`, so that a noisy estimate changes little. Labels stay as they were counted.
 
 Shares. The released sums of a constant (or the counts) estimate the class frequencies of the private records. Constants
 added to the logarithms make the mean probabilities of the public rows agree with these shares.
@@ -48,7 +48,7 @@ HALF = 0.5 - 1e-9
 """Cumulative probability of the median class; less than one half because of rounding."""
 _TEMPERATURES = np.exp(np.linspace(np.log(0.2), np.log(3.0), 25))
 _MARGIN = 2.0
-_OF_ACCURACY = np.geomspace(0.1, 3.0, 61)
+_OF_ACCURACY = 10.0 ** (np.arange(-40, 20) / 40)
 _SPREAD = 0.3
 """Standard deviation of the logarithm of the last temperature before errors are counted. Chosen on tables: see
 benchmarks/README.md."""
@@ -174,24 +174,29 @@ def temperature_of(proba: FloatArray, cell_index: IntArray, released: Released, 
     return best
 
 
-def temperature_of_accuracy(proba: FloatArray, labels: IntArray, *, share: float, sd: float) -> float:
+def temperature_of_accuracy(
+    proba: FloatArray, labels: IntArray, weights: FloatArray, *, share: float, sd: float
+) -> float:
     """Return the temperature at which a student is about as sure of its labels as it is right.
 
-    proba: of public rows, (rows, classes). labels: positions of the labels of these rows, (rows,). share: estimate of
-    how often the labels are right, 0 to 1. sd: its standard deviation. Rows with probabilities that are not finite, of
-    code from elsewhere, do not count; without any other row the temperature is 1.
+    proba: of public rows, (rows, classes). labels: positions of the labels of these rows, (rows,). weights: of the
+    rows, (rows,), above 0. share: estimate of how often the labels are right, 0 to 1. sd: its standard deviation. Rows
+    with probabilities that are not finite, of code from elsewhere, do not count; without any other row the temperature
+    is 1.
 
     >>> sure = np.tile([[0.6, 0.4]], (500, 1))
-    >>> [round(temperature_of_accuracy(sure, np.zeros(500, int), share=0.9, sd=sd), 2) for sd in (0.01, 0.5)]
-    [0.21, 0.97]
+    >>> labels, weights = np.zeros(500, int), np.ones(500)
+    >>> [round(temperature_of_accuracy(sure, labels, weights, share=0.9, sd=sd), 2) for sd in (0.01, 0.5)]
+    [0.21, 1.0]
     """
     finite = np.isfinite(proba).all(axis=1)
-    proba, labels = proba[finite], labels[finite]
+    proba, labels, weights = proba[finite], labels[finite], weights[finite]
     if not len(proba):
         return 1.0
-    variance = sd**2 + max(share * (1 - share), _LEAST_VARIANCE) / len(proba)
+    weights = weights / weights.sum()
+    variance = sd**2 + max(share * (1 - share), _LEAST_VARIANCE) * float(weights @ weights)
     at, no_offsets = (np.arange(len(proba)), labels), np.zeros(proba.shape[1])
-    sure = np.array([tempered(proba, temperature, no_offsets)[at].mean() for temperature in _OF_ACCURACY.tolist()])
+    sure = np.array([weights @ tempered(proba, one, no_offsets)[at] for one in _OF_ACCURACY.tolist()])
     return float(_OF_ACCURACY[np.argmin((sure - share) ** 2 / variance + (np.log(_OF_ACCURACY) / _SPREAD) ** 2)])
 
 

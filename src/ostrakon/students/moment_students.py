@@ -50,14 +50,16 @@ class ReleasedMoments:
         return (self.sums[0] + self.records * shared / STEPS) / self.directions.constant
 
 
-def records_by_row(X: Any, released: Any) -> FloatArray:
+def records_by_row(X: Any, released: Any, records: int | None = None) -> FloatArray:
     """Return the number of private records that each public row represents, (rows,), the same within a cell.
 
-    X: features of public rows, (rows, features). released: a `ostrakon.students.selection.Released` with moments. The
-    totals of noisy counts weight the cells; without counts all rows have the same weight.
+    X: features of public rows, (rows, features). released: a `ostrakon.students.selection.Released`. records: their
+    number; None: that of the released moments. The totals of noisy counts weight the cells; without counts all rows
+    have the same weight.
     Guarantee: a function of public rows and of what was released.
     """
-    features, weights, records = np.asarray(X, np.float32), np.ones(len(X)), released.moments.records
+    features, weights = np.asarray(X, np.float32), np.ones(len(X))
+    known: int = released.moments.records if records is None else records
     if released.sigma2 is not None and len(released.queries):
         queries, counts = require_counts(released.queries, released.counts, len(features))
         cell_index = cell_by_query(features, queries)
@@ -65,10 +67,10 @@ def records_by_row(X: Any, released: Any) -> FloatArray:
         # Where cells are held out, the others have a part of all records.
         part = 1.0 if released.pool is None else len(features) / len(released.pool[0])
         sigma = counts.shape[1] ** 0.5 * released.sigma2
-        totals = likely_totals(counts.sum(axis=1), sizes, records=part * records, sigma=sigma)
+        totals = likely_totals(counts.sum(axis=1), sizes, records=part * known, sigma=sigma)
         if totals.any():
             weights = (totals / np.maximum(sizes, 1))[cell_index]
-    return records * weights / weights.sum()
+    return known * weights / weights.sum()
 
 
 class MomentLogistic(ClassifierMixin, BaseEstimator):

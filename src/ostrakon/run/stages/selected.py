@@ -19,7 +19,7 @@ from ostrakon.students.calibration import (
     temperature_of,
     temperature_of_accuracy,
 )
-from ostrakon.students.moment_students import ReleasedMoments
+from ostrakon.students.moment_students import ReleasedMoments, records_by_row
 from ostrakon.students.right_counts import RightCounts
 from ostrakon.students.selection import Released, Selection, select
 from ostrakon.votes import IntArray
@@ -86,18 +86,30 @@ def _relabelled(selection: Selection, student: CalibratedStudent) -> HeldOut | N
     return replace(tested, predicted=cells.counted(student.calibrated(proba)[1], proba.shape[1]))
 
 
-def as_sure_as_right(selection: Selection, learning: Learning, right: RightCounts | None) -> Selection:
+def as_sure_as_right(
+    selection: Selection,
+    learning: Learning,
+    plan: Plan,
+    answers: Answers,
+    queries: IntArray,
+    right: RightCounts | None,
+) -> Selection:
     """Return the selection with probabilities that agree with noisy counts of its student's errors; labels stay.
 
-    It is as before if there are no counts for this student (`right`) or no public rows.
+    It is as before if there are no counts for this student (`right`) or no public rows, and for an objective by which
+    mean probabilities agree with the shares of the classes and labels do not follow the probabilities.
     """
     student = selection.student
-    if right is None or learning.described or not hasattr(student, "predict_proba"):
+    if right is None or learning.described or learning.objective == BALANCED or not hasattr(student, "predict_proba"):
         return selection
+    weights = records_by_row(learning.view.public, released_counts(learning, plan, answers, queries), right.units)
     rows, classes, accuracy = learning.rows(selection.chosen), np.asarray(student.classes_), right.accuracy()
     labels = np.searchsorted(classes, student.predict(rows))
-    temperature = temperature_of_accuracy(student.predict_proba(rows), labels, share=accuracy.share, sd=accuracy.sd)
-    return replace(selection, student=CalibratedStudent(student, temperature, np.zeros(len(classes))))
+    proba, offsets = student.predict_proba(rows), np.zeros(len(classes))
+    temperature = temperature_of_accuracy(proba, labels, weights, share=accuracy.share, sd=accuracy.sd)
+    if learning.objective in OF_COUNTS:
+        offsets = agreeing_offsets(proba, proba.mean(axis=0), temperature)
+    return replace(selection, student=CalibratedStudent(student, temperature, offsets))
 
 
 def released_counts(
