@@ -121,7 +121,7 @@ def test_users_are_priced_as_a_run_by_users_prices_them(command, tables, tmp_pat
     numbers = {name: value for name, value in plan.mechanism.parameters().items() if isinstance(value, int | float)}
     assert (offer["queries"], offer["noise"]) == (plan.queries, numbers)
     assert offer["worst_case"] == round_up(plan.bound.epsilon)
-    assert told["basis"].startswith("No accuracy is forecast: runs that protect users are priced")
+    assert told["basis"].startswith("No accuracy is forecast: runs that protect users are not simulated")
     assert "this user's rows were used" in told["membership_guess_is_about"]["per-record"]
 
 
