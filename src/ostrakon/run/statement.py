@@ -81,9 +81,8 @@ def calibration_in_words(selection: Selection, *, labels: bool, errors: bool = F
     elif not isinstance(student, CalibratedStudent):
         # A temperature of 1 may have been chosen; without held-out counts none was tried.
         untried = not selection.how and selection.proba is None and hasattr(student, "predict_proba")
-        if last:
-            return {"probabilities": last[0]}
-        return {"probabilities": "the student's own, not calibrated"} if untried else {}
+        words = last or (["the student's own, not calibrated"] if untried else [])
+        return {"probabilities": words[0]} if words else {}
     if isinstance(student, CalibratedStudent):
         words.append(f"temperature {student.temperature:.2f}, from {_TEMPERATURE_SOURCES[labels]}")
         if np.any(student.offsets):

@@ -151,7 +151,7 @@ def _one_query(
             if (b == d and (not abstentions or a == d)) or (a == b and (a == d or counts[a] < 2)):
                 continue
             bounds = move_bounds(noise, scale, counts, p, change, moving, flow, a, b, own[n])
-            # A move between equal counts may change the check in two ways.
+            # Classes of equal counts may have different scores, so that a move changes the check in two ways.
             for side in range(2 if check != NO_CHECK and low[a, b] != high[a, b] else 1):
                 move[n, 0], move[n, 1] = a, b
                 bound[n, 0], bound[n, 1], bound[n, 2], bound[n, 3] = bounds

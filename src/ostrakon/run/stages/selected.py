@@ -96,8 +96,8 @@ def as_sure_as_right(
 ) -> Selection:
     """Return the selection with probabilities that agree with noisy counts of its student's errors; labels stay.
 
-    It is as before if there are no counts for this student (`right`) or no public rows, and for an objective by which
-    mean probabilities agree with the shares of the classes and labels do not follow the probabilities.
+    The selection is unchanged without counts for this student (`right`), without public rows, and for balanced classes,
+    whose labels are not the likeliest ones.
     """
     student = selection.student
     if right is None or learning.described or learning.objective == BALANCED or not hasattr(student, "predict_proba"):
