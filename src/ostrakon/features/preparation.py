@@ -76,7 +76,9 @@ class Preparation:
 
     def inputs(self, picture: NDArray[Any]) -> list[NDArray[np.float32]]:
         """Return the inputs for a picture, each as of `picture`: itself, and with `mirror` its mirror image."""
-        return [self.picture(view) for view in ([picture, picture[:, ::-1]] if self.mirror else [picture])]
+        prepared = self.picture(picture)
+        mirrored = prepared[..., ::-1] if self.layout == "NCHW" else prepared[:, :, ::-1]
+        return [prepared, np.ascontiguousarray(mirrored)] if self.mirror else [prepared]
 
     def pooled(self, output: NDArray[Any]) -> NDArray[np.float64]:
         """Return the output of the network for one row as features, float64 (features,)."""
