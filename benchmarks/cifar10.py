@@ -61,7 +61,7 @@ class Remembered(Representation):
         super().__init__(inner.transformer, features=inner.features, encoder=inner.encoder)
         self.kept = kept
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any, *, private: bool = False) -> Any:
         return self.kept(X)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from ostrakon.students.calibration import (
     CalibratedStudent,
     agreeing_offsets,
     class_shares,
+    shares_differ,
     temperature_of,
     temperature_of_accuracy,
     tempered,
@@ -224,6 +225,23 @@ def test_offsets_make_the_mean_agree_with_the_shares():
     shares = np.array([0.2, 0.3, 0.5])
     offsets = agreeing_offsets(likely, shares, 0.7)
     np.testing.assert_allclose(tempered(likely, 0.7, offsets).mean(axis=0), shares, atol=1e-5)
+
+
+def test_class_shares_differ_by_more_than_their_noise():
+    """250 votes on four cells, noise of 10 on every count: 20 on a class, so 0.04 x 2 of 500 records on its share."""
+    counts = np.array([[100.0, 25.0]] * 2 + [[50.0, 75.0]] * 2)
+    released = Released(queries=np.arange(4), counts=counts, sigma2=10.0)
+    for share, differs in ((0.6, False), (0.64, False), (0.67, True), (0.53, True), (0.56, False)):
+        proba = np.array([[share + 0.2, 0.8 - share], [share - 0.2, 1.2 - share], [np.nan, np.inf]])
+        assert shares_differ(proba, np.array([0, 1]), released) is differs
+    assert shares_differ(np.ones((3, 1)), np.array([0]), released)
+
+
+def test_offsets_ignore_rows_that_are_not_finite():
+    proba, shares = np.random.default_rng(0).dirichlet(np.ones(3), 50), np.array([0.5, 0.3, 0.2])
+    broken = np.vstack([proba, [[np.inf, 0, 0], [np.nan, 1, 0]]])
+    np.testing.assert_array_equal(agreeing_offsets(broken, shares, 0.7), agreeing_offsets(proba, shares, 0.7))
+    assert not agreeing_offsets(broken[50:], shares, 0.7).any()
 
 
 def test_the_calibrated_student_leaves_as_it_is(tmp_path):

@@ -213,16 +213,32 @@ def class_shares(released: Released) -> FloatArray:
 
     The size of a class is at least half a standard deviation of its noise.
     """
+    return _shares_and_noise(released)[0]
+
+
+def shares_differ(proba: FloatArray, classes: IntArray, released: Released) -> bool:
+    """Return whether the estimated class shares differ from mean probabilities by more than their noise explains.
+
+    proba: of public rows, (rows, classes of the student). classes: their numbers.
+    """
+    shares, noise = _shares_and_noise(released)
+    own = np.zeros(len(shares))
+    own[classes] = proba[np.isfinite(proba).all(axis=1)].mean(axis=0)
+    return bool(np.square(shares - own).sum() > _MARGIN**2 * (len(own) - 1) * noise**2)
+
+
+def _shares_and_noise(released: Released) -> tuple[FloatArray, float]:
     from_counts = released.counts.sum(axis=0), float(released.sigma2 or 1.0) * len(released.counts) ** 0.5
     totals, noise = class_sizes(released) or from_counts
     sizes = np.maximum(totals, noise / 2)
-    return sizes / sizes.sum()
+    return sizes / sizes.sum(), noise / sizes.sum()
 
 
 def agreeing_offsets(proba: FloatArray, shares: FloatArray, temperature: float) -> FloatArray:
     """Return offsets (classes,) with which the mean probabilities of rows (rows, classes) are nearly `shares`."""
+    proba = proba[np.isfinite(proba).all(axis=1)]
     offsets = np.zeros(len(shares))
-    for _ in range(_ROUNDS):
+    for _ in range(_ROUNDS if len(proba) else 0):
         mean = tempered(proba, temperature, offsets).mean(axis=0)
         offsets += np.log(shares / np.maximum(mean, 1e-12))
         if np.abs(mean - shares).max() < 1e-6:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from ostrakon.features.moments import MomentMap
-from ostrakon.options.options import ACCURACY, BALANCED, OF_COUNTS, ORDERED
+from ostrakon.options.options import BALANCED, OF_COUNTS, ORDERED
 from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.answers import Answers
 from ostrakon.run.stages.learning import Learning
@@ -16,6 +16,7 @@ from ostrakon.students.calibration import (
     agreeing_offsets,
     class_shares,
     class_sizes,
+    shares_differ,
     temperature_of,
     temperature_of_accuracy,
 )
@@ -48,9 +49,9 @@ def selected(learning: Learning, released: Released, *, classes: int) -> Selecti
 def calibrated(selection: Selection, released: Released, learning: Learning) -> Selection:
     """Return the selection with calibrated probabilities and, for balanced or ordered classes, other labels.
 
-    Probabilities change if a temperature is clearly better than none on held-out rows; for balanced classes or
-    calibrated probabilities they also agree with the class shares. Out-of-fold labels then follow from the
-    out-of-fold probabilities.
+    Probabilities change if a temperature is clearly better than none on held-out rows. For balanced classes they also
+    agree with the class shares, and for the log loss if the shares differ from theirs by more than the noise.
+    Out-of-fold labels then follow from the out-of-fold probabilities.
     """
     student, proba, cell_index = selection.student, selection.proba, selection.cell_index
     if not hasattr(student, "predict_proba"):
@@ -65,12 +66,14 @@ def calibrated(selection: Selection, released: Released, learning: Learning) -> 
     classes = np.asarray(student.classes_, np.int64)
     offsets, weights = np.zeros(len(classes)), None
     if learning.objective in OF_COUNTS:
+        rows = student.predict_proba(learning.rows(selection.chosen))
         shares = class_shares(released)[classes]
         shares = shares / shares.sum()
-        offsets = agreeing_offsets(student.predict_proba(learning.rows(selection.chosen)), shares, temperature)
+        if learning.objective == BALANCED or shares_differ(rows, classes, released):
+            offsets = agreeing_offsets(rows, shares, temperature)
         weights = 1 / shares if learning.objective == BALANCED else None
     ordered = learning.objective == ORDERED
-    if temperature == 1.0 and learning.objective == ACCURACY:
+    if temperature == 1.0 and not offsets.any() and weights is None and not ordered:
         return selection
     recalibrated = CalibratedStudent(student, temperature, offsets, weights, ordered=ordered)
     if weights is None and not ordered:
@@ -107,7 +110,7 @@ def as_sure_as_right(
     labels = np.searchsorted(classes, student.predict(rows))
     proba, offsets = student.predict_proba(rows), np.zeros(len(classes))
     temperature = temperature_of_accuracy(proba, labels, weights, share=accuracy.share, sd=accuracy.sd)
-    if learning.objective in OF_COUNTS:
+    if isinstance(student, CalibratedStudent) and student.offsets.any():
         offsets = agreeing_offsets(proba, proba.mean(axis=0), temperature)
     return replace(selection, student=CalibratedStudent(student, temperature, offsets))
 
