@@ -135,7 +135,7 @@ def run(
         known[encoder, seed] = all_public(place.view(lambda: None), held.y_public, X_test, held.y_test)
     told = [encoder, f"{epsilon:g}", f"{guarantee.epsilon:.4f}", f"{guarantee.delta:g}", seed]
     told += [done.plan.mechanism.name, done.plan.queries, done.student_name]
-    return [*told, f"{done.accuracy:.4f}", done.test_rows, f"{known[encoder, seed]:.4f}", *taken]
+    return [*told, f"{done.accuracy:.4f}", len(X_test), f"{known[encoder, seed]:.4f}", *taken]
 
 
 def draw(lines: list[dict[str, str]]) -> None:
