@@ -73,6 +73,8 @@ PEERS = {
 }
 OURS, DESCENT, BEST, OPEN = "ostrakon", "gradient descent", "gradient descent, best of nine on test rows", "no privacy"
 TEXTS = ("sst2", "banking77")
+IMAGES = ("photos", "patches")
+"""CIFAR-10 by representation."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,12 +103,12 @@ class Contest:
 
 def contest(name: str, data: Path, work: Path, seed: int, photos: int) -> Contest:
     """A set, split by the seed."""
-    if name == "photos":
+    if name in IMAGES:
         held = cifar10(data, random_state=seed)
         some = np.random.default_rng(0).permutation(len(held.y))[-photos:]
         return Contest(
             X=held.X[some], y=held.y[some], X_public=held.X_public, X_test=held.X_test, y_test=held.y_test, classes=10,
-            representation="photos",
+            representation=name,
         )  # fmt: skip
     if name in TEXTS:
         rows = read_text(name, data)
@@ -308,7 +310,7 @@ def main() -> None:
     parser.add_argument("--picture-only", action="store_true")
     given = parser.parse_args()
     tables = sorted(path.stem for path in (given.data / "tables").glob("*.csv"))
-    names = given.sets or [*tables, *OWN, "adult", *TEXTS, "photos"]
+    names = given.sets or [*tables, *OWN, "adult", *TEXTS, *IMAGES]
     lines = list(csv.DictReader(RESULTS.open())) if RESULTS.exists() else []
     if "photos" in names and not given.picture_only:
         remember_encodings(given.work)
