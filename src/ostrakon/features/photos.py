@@ -16,7 +16,7 @@ from scipy.stats import norm
 from ostrakon.features.recipe import digest_of_file
 from ostrakon.validation import InvalidInput
 
-NAME = "EfficientNet-Lite2"
+NAME = "EfficientNet-Lite2 in 8 bits"
 DIGEST = "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"
 TRAINED_ON = "ImageNet-1k (1.28 million labelled photographs from the public web), as its authors say"
 SIZE = 160
@@ -61,7 +61,9 @@ def network() -> bytes:
     require_photos()
     file = weights_file()
     if digest_of_file(file) != DIGEST:
-        raise InvalidInput(f"The weights {file} must be those of {NAME}, but their checksum is not; install it again.")
+        raise InvalidInput(
+            f"The weights {file} must be those of EfficientNet-Lite2, but their checksum is not; install it again."
+        )
     import torch
 
     weights = torch.load(file, map_location="cpu", weights_only=True)
