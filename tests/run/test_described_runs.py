@@ -126,7 +126,7 @@ def test_a_release_says_what_was_counted_and_its_student_loads(files):
     assert tuple(counts["cell"]) == DOMAIN.cell_names()
     np.testing.assert_array_equal(counts[["no", "yes"]], outcome.answers.counts)
     shares = {what: share for what, share, _ in budget_shares(outcome)}
-    assert shares == pytest.approx({"sums of features": 0.3, "counts of errors": 0.05, "answers": 0.65})
+    assert shares == pytest.approx({"counts of pairs of columns": 0.3, "counts of errors": 0.05, "answers": 0.65})
     everything = b"".join(file.read_bytes() for file in release.rglob("*") if file.is_file())
     assert PRIVATE.encode() not in everything, "a word that is in no public list"
     rows = pd.DataFrame(

@@ -104,6 +104,17 @@ def test_the_statement_adds_nothing_and_says_what_was_done(release, tmp_path):
     assert bytes_of(twice, "student.onnx") == bytes_of(release, "student.onnx")
 
 
+def test_the_budget_went_where_it_went_before_with_one_record_removed():
+    rng = np.random.default_rng(0)
+    X, U = rng.normal(size=(1200, 2)), rng.normal(size=(200, 2))
+    options = {"epsilon": 2.0, "classes": [0, 1], "student": "moments", "random_state": 0}
+    for neighbours in ("removed", "replaced"):
+        model = ostrakon.PATEClassifier(neighbours=neighbours, **options).fit(X, (X[:, 0] > 0).astype(int), X_public=U)
+        asked = statement_from(model.statement_.as_dict()).rounds[0].mechanism
+        assert asked.cost_shares == model.mechanism_.cost_shares
+        assert asked.relation == model.mechanism_.relation
+
+
 @pytest.mark.slow
 def test_anything_else_is_refused_in_one_sentence(release, tmp_path):
     public = release.parents[1] / "public.csv"

@@ -18,7 +18,7 @@ from ostrakon import PATEClassifier
 from ostrakon.accounting.estimates import Agreement, Recall
 from ostrakon.mechanisms import BoundedGNMax, GNMax
 from ostrakon.mechanisms.moment_gnmax import MomentGNMax
-from ostrakon.report.table import WARNING, _student
+from ostrakon.report.table import WARNING, _estimate, _student
 from ostrakon.run.spending import EveryFitSpends, warn_once
 from ostrakon.run.statement import calibration_in_words, choice_in_words
 from ostrakon.students.measures import measure_student
@@ -111,6 +111,9 @@ def test_trained_teachers_are_judged_on_released_answers():
     student, majority = estimates(fitted(mechanism=GNMax(sigma2=3), n_teachers=20, teacher="logistic"))
     assert student.against == majority.against == "held-out released answers"
     assert student.share > 0.8 > majority.share
+    assert _estimate(majority)[1].endswith(": agreement of a model that always predicts the most frequent class")
+    of_records = replace(majority, against="private labels")
+    assert _estimate(of_records)[1].endswith(": accuracy of a model that always predicts the most frequent class")
 
 
 def test_a_student_of_one_class_says_so():

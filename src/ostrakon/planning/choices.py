@@ -10,7 +10,7 @@ from ostrakon.mechanisms.bounded_gnmax import REPLACED
 from ostrakon.mechanisms.registry import build_with_defaults, require_own
 from ostrakon.options.options import GATE, WORST_CASE, Options, is_auto
 from ostrakon.planning.defaults import DEFAULT_EPSILON, default_delta, default_size, default_teachers, require_delta
-from ostrakon.planning.plan import DIGITS_ARE_PUBLIC, INTERACTIVE, SIZE_IS_PUBLIC, first_round
+from ostrakon.planning.plan import DESCRIBED_CELLS, DIGITS_ARE_PUBLIC, INTERACTIVE, SIZE_IS_PUBLIC, first_round
 from ostrakon.validation import InvalidInput
 
 DEFAULT_PROPORTION = "a default in proportion to the number of teachers"
@@ -125,7 +125,7 @@ def per_record_choices(
     epsilon = _epsilon(options, mechanism, sources)
     queries = pool if columns is not None else _queries(options, pool, sources)
     if columns is not None:
-        sources["number of queries"] = "the number of described cells"
+        sources["number of queries"] = DESCRIBED_CELLS
     elif queries is None:
         sources["number of queries"] = (
             f"chosen so that each query gets several times more votes than noise, from the number of {unit}s"

@@ -23,6 +23,8 @@ from ostrakon.mechanisms.registry import build
 INTERACTIVE = InteractiveGNMax.name
 SIZE_IS_PUBLIC = ", which reveals that number approximately"
 DIGITS_ARE_PUBLIC = ", at most 1e-05, which reveals how many digits that number has if it has six or more"
+DESCRIBED_CELLS = "the number of described cells"
+"""Source of the number of queries of a run without public rows."""
 _LEAST_DELTA = 0.01
 """Smallest delta of the curve, as a part of the guarantee's delta."""
 _GATE_PARTS = (1.3, 1.2, 1.1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
@@ -66,6 +68,13 @@ class Plan:
     def rows(self) -> int:
         """Number of queried public rows; with several labels, a row has a query for each label."""
         return self.queries // (self.labels or 1)
+
+    @property
+    def cost_shares(self) -> dict[str, float]:
+        """What is released and its share of the cost (`Mechanism.cost_shares`), by what the sums are in this run."""
+        described = self.tuned.get("number of queries") == DESCRIBED_CELLS
+        names = {"sums of features": "counts of pairs of columns"} if described else {}
+        return {names.get(what, what): share for what, share in self.mechanism.cost_shares.items()}
 
     def _repr_html_(self) -> str:
         rows = [

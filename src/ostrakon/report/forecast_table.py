@@ -183,7 +183,7 @@ def _range_of_accuracy(plan: Plan) -> str:
 
 def _costs(plan: Plan) -> dict[str, str]:
     """Return what is released with the answers and its share of the cost, as printed."""
-    shares = {what: share for what, share in plan.mechanism.cost_shares.items() if share > 0}
+    shares = {what: share for what, share in plan.cost_shares.items() if share > 0}
     return dict(zip(shares, percents(shares.values(), digits=1), strict=True))
 
 

@@ -180,12 +180,11 @@ def understood_table(understood: Understood) -> Table:
 
 
 def _estimate(estimate: Agreement) -> tuple[str, str]:
+    private = estimate.against == "private labels"
     if estimate.of == "majority":
-        return (
-            "Majority class",
-            f"{estimate.in_words()}: accuracy of a model that always predicts the most frequent class",
-        )
-    if estimate.against == "private labels":
+        of = "accuracy" if private else "agreement"
+        return "Majority class", f"{estimate.in_words()}: {of} of a model that always predicts the most frequent class"
+    if private:
         how = f"in {CONFIDENCE:.0%} of runs; from noisy counts of errors"
         return "Estimated accuracy", f"{estimate.in_words()} on {estimate.counted} ({how})"
     return "Agreement", f"{estimate.in_words()} with released answers that the student had not seen"

@@ -1,6 +1,6 @@
 """A statement from the content of its `statement.json`, for releases that are made from an earlier one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -9,6 +9,7 @@ from ostrakon.accounting.consent import LevelClaim
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.accounting.estimates import Agreement, Recall
 from ostrakon.accounting.privacy_curve import PrivacyCurve
+from ostrakon.mechanisms.base import Mechanism
 from ostrakon.mechanisms.registry import build
 from ostrakon.statements.statement import ORDINARY_NOISE, Round, Statement
 from ostrakon.validation import InvalidInput, whole
@@ -62,7 +63,7 @@ def statement_from(content: Mapping[str, Any]) -> RestoredStatement:
             guarantee=None if guarantee is None else WorstCase(**guarantee),
             rounds=tuple(
                 Round(
-                    mechanism=build(asked["mechanism"], asked["parameters"]),
+                    mechanism=_mechanism(asked, content["epsilon_by_adjacency"]),
                     queries=asked["queries"],
                     answered=asked["answered"],
                     max_answers=asked["max_answers"],
@@ -96,6 +97,12 @@ def statement_from(content: Mapping[str, Any]) -> RestoredStatement:
     if not same:
         raise InvalidInput("The statement of the release must be one that ostrakon writes, and it says something else.")
     return restored
+
+
+def _mechanism(asked: Mapping[str, Any], adjacent: Sequence[Mapping[str, Any]]) -> Mechanism:
+    """Return the mechanism of a round, for the neighbours of the guarantee: its parameters do not name them."""
+    mechanism = build(asked["mechanism"], asked["parameters"])
+    return mechanism.under("take-out") if [one["relation"] for one in adjacent[:1]] == ["take-out"] else mechanism
 
 
 def _estimate(content: Mapping[str, Any]) -> Agreement | Recall:
