@@ -68,7 +68,7 @@ def test_of_many_classes_the_lowest_recalls_are_printed():
     y = np.arange(60) % 20
     predicted = np.where(y == 7, 0, y)
     words = measures_of(np.eye(20)[predicted], predicted, y, [f"c{one}" for one in range(20)]).in_words()
-    assert words["Recall by class"].startswith("c7 0.0%, ")
+    assert words["Recall by class"].startswith("'c7' 0.0%, ")
     assert words["Recall by class"].endswith("(the lowest of 20)")
 
 

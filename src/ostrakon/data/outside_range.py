@@ -93,8 +93,8 @@ def in_words(shares: Mapping[str, float], *, public_rows: int) -> str | None:
         return None
     listed = ", ".join(f"{share:.0%} of {name!r}" for name, share in sorted(much.items(), key=lambda one: -one[1])[:12])
     return (
-        f"Private values beyond the public range: {listed}. Are both in the same unit? (This is private and is not "
-        "released.)"
+        f"Private values beyond the public range: {listed}. Are both in the same unit? Leave out a column that "
+        "only numbers or dates the rows. (This is private and is not released.)"
     )
 
 

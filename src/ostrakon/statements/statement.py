@@ -431,7 +431,7 @@ def require_pool(protect: str, public: Any) -> None:
 def require_no_pool(protect: str, public: Any) -> None:
     """Refuse public rows beside a description of the columns, and that if only labels are protected."""
     if public is not None:
-        raise InvalidInput("columns must be described, or public rows given: got both.")
+        raise InvalidInput("columns cannot be given with public: a description takes the place of public rows.")
     if protect == "labels":
         raise InvalidInput("columns cannot be described if only labels are protected: the rows themselves are public.")
 

@@ -87,9 +87,9 @@ class Measures:
         """Return the printed form of each measure except the accuracy, by name."""
         recalls = [(name, share) for name, share in self.recall if share is not None]
         shown = recalls if len(recalls) <= _NAMED else sorted(recalls, key=lambda entry: entry[1])[:_NAMED]
-        recall = ", ".join(f"{name} {share:.1%}" for name, share in shown)
+        recall = ", ".join(f"{name!r} {share:.1%}" for name, share in shown)
         absent = [name for name, share in self.recall if share is None]
-        of = "" if self.precision_of is None else f" of {self.precision_of}"
+        of = "" if self.precision_of is None else f" of {self.precision_of!r}"
         ranks = {}
         if self.rank_error is not None:
             ranks = {"Mean rank error": f"{self.rank_error:.3f} (always the median: {self.rank_error_of_median:.3f})"}
