@@ -49,6 +49,16 @@ def test_it_learns_and_says_what_it_costs(model):
     assert model.counts_.shape == (len(model.queries_), 2)
 
 
+def test_one_record_removed_needs_less_noise(model):
+    options = {"epsilon": 2.0, "range": (0, 20), "random_state": 0}
+    removed = ostrakon.PATERegressor(neighbours="removed", **options).fit(X, Y, X_public=PUBLIC)
+    assert removed.statement_.adjacent[0].relation == "take-out"
+    assert 1.99 < removed.finished_.plan.guarantee.epsilon <= 2
+    assert removed.mechanism_.sigma2 < 0.75 * model.mechanism_.sigma2
+    with pytest.raises(InvalidInput, match="neighbours must be replaced or removed, got 'gone'"):
+        ostrakon.PATERegressor(neighbours="gone", **options).fit(X, Y, X_public=PUBLIC)
+
+
 def test_a_range_without_the_values_warns_and_does_not_refuse():
     with pytest.warns(
         OutsideRange, match="Warning: the student will learn almost nothing: 100.00% of the private values"

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from ostrakon.data.domain import Domain
-from ostrakon.data.frames import as_frame
+from ostrakon.data.frames import rows_of
 from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.mechanisms import Mechanism
 from ostrakon.options.options import AUTO
@@ -43,6 +43,9 @@ class PATERegressor(RegressorMixin, PrivateEstimator):
         data. Values outside are clipped.
     delta : float in (0, 1), optional
         Default: below 1 / number of records (or users).
+    neighbours : {"replaced", "removed"}, optional
+        What happens to one record (or user) between the data sets that epsilon compares; their number is public.
+        Default: replaced.
     student : str or classifier, default "auto"
         Ridge regression from the sums; or a classifier that takes sample_weight and gives probabilities, such as
         "hist-gradient-boosting", which learns from the sums by cell.
@@ -94,8 +97,9 @@ class PATERegressor(RegressorMixin, PrivateEstimator):
     Notes
     -----
     Guarantee: `statement_.guarantee`, the (epsilon, delta)-differential privacy of all attributes except the private
-    ones, where one record (or user) is replaced by another one. It covers this fit and all earlier fits of this process
-    together, unless users tell them apart (see `PATEClassifier`). Theorem: `QuantityGNMax`.
+    ones, where one record (or user) is replaced by another one, or removed (`neighbours`). It covers this fit and all
+    earlier fits of this process together, unless users tell them apart (see `PATEClassifier`). Theorem:
+    `QuantityGNMax`.
 
     Examples
     --------
@@ -113,6 +117,7 @@ class PATERegressor(RegressorMixin, PrivateEstimator):
     student: Any = AUTO
     mechanism: str | Mechanism = AUTO
     delta: float | None = None
+    neighbours: str | None = None
     n_queries: int | None = None
     ledger: str | None = None
     budget: float | None = None
@@ -161,7 +166,7 @@ class PATERegressor(RegressorMixin, PrivateEstimator):
         quantity = Quantity.of(self.range)
         if isinstance(X_public, Domain):
             raise InvalidInput("X_public must be public rows for a quantity, got a description of the columns.")
-        given, numbers = self._checked(as_frame(X), y)
+        given, numbers = self._checked(rows_of(X), y)
         given, own = self._public_part(given, X_public)
         values = quantity.numbers(numbers)
         task = Task(
