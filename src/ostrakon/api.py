@@ -25,7 +25,7 @@ from ostrakon.run.pipeline import Outcome, run
 from ostrakon.run.refit import refit_student
 from ostrakon.run.steps import FinishedRun
 from ostrakon.teachers.engines import LOCAL, check_engine
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, require_path
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -198,6 +198,9 @@ def refit(
     ...
     ostrakon.validation.InvalidInput: release must be the folder of a finished release, got no-such-folder.
     """
+    for name, path in (("public", public), ("test", test)):
+        if path is not None:
+            require_path(name, path)
     settings, earlier = Options.of({"student": student, "objective": objective}), Path(release)
     content = read_release(earlier)
     require_refit_folder(Path(out), earlier)

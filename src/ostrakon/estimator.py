@@ -26,7 +26,7 @@ from ostrakon.data.classes import (
 from ostrakon.data.columns import alike, alike_in_words
 from ostrakon.data.consent import Consent
 from ostrakon.data.domain import Domain
-from ostrakon.data.frames import as_frame
+from ostrakon.data.frames import rows_of
 from ostrakon.data.labels import Labels, columns_by_name, require_indicators
 from ostrakon.mechanisms import Mechanism
 from ostrakon.options.options import ACCURACY, AUTO, ORDERED, WORST_CASE
@@ -87,8 +87,8 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
     ledger_account : str, optional
         Name of the account. Default: the one that the data are bound to.
     objective : {"accuracy", "balanced", "log-loss", "ordered"}, default "accuracy"
-        What the student is for: labels that are often right, labels that find every class equally well, or
-        probabilities.
+        What the student is for: labels that are often right, labels that find every class equally well,
+        probabilities, or labels few ranks away from the right one of ordered classes.
     representation : str or estimator, default "auto"
         Features of a row, learned from public rows.
     trained_on : str, optional
@@ -235,7 +235,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         Guarantee: `statement_.guarantee`, for what the class documentation names publishable.
         """
         warn_of_searches()
-        given, labels = self._checked(as_frame(X), y)
+        given, labels = self._checked(rows_of(X), y)
         several = labels.ndim == 2
         if several:
             self._require_labels(given, labels, X_public)

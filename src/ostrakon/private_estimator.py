@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ostrakon.data.domain import Domain
-from ostrakon.data.frames import as_frame
+from ostrakon.data.frames import rows_of
 from ostrakon.estimators.choices import make_student
 from ostrakon.export.student_files import require_exportable
 from ostrakon.mechanisms import Mechanism
@@ -27,6 +27,7 @@ from ostrakon.rows_in_memory import (
     refuse_column_of_users,
     require_apart,
     require_described,
+    require_different_rows,
     require_same_images,
     understood_frame,
     warn_of_text,
@@ -112,6 +113,7 @@ class PrivateEstimator(BaseEstimator):
             own = described_fields(X_public) | {"kinds": dict(X_public.kinds().kinds)}
         else:
             own["X_public"] = given if only_labels else self._same_form(X_public, "X_public")
+            require_different_rows(own["X_public"])
         require_same_images(given, own["X_public"])
         if not (self.allow_shared_rows or only_labels or isinstance(X_public, Domain)):
             require_apart(given, own["X_public"])
@@ -221,7 +223,7 @@ class PrivateEstimator(BaseEstimator):
         return Options(**given)
 
     def _same_form(self, X: Any, name: str = "X") -> Any:
-        rows = as_frame(X, name)
+        rows = rows_of(X, name)
         names = getattr(self, "feature_names_in_", None)
         if name == "X_public" and hasattr(rows, "columns") and names is not None:
             theirs, own = list(rows.columns), list(names)
@@ -229,6 +231,7 @@ class PrivateEstimator(BaseEstimator):
                 raise InvalidInput(f"X_public must have the columns of X, got none named {one[0]!r}.")
             if one := [column for column in theirs if column not in own]:
                 raise InvalidInput(f"X_public must have the columns of X alone, got {one[0]!r} too.")
+            rows = rows[own]
         if hasattr(rows, "iloc") and is_free_form(rows):
             return validate_data(self, rows, reset=False, skip_check_array=True)
         if is_free_form(rows):

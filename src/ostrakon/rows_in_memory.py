@@ -19,7 +19,7 @@ from ostrakon.data.understood import Understood, kinds_in_words
 from ostrakon.features.text import holds_text_alone, reads_text
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, quote
 
 
 class OutsidePublicRange(UserWarning):
@@ -215,9 +215,27 @@ def require_described(X: Any, domain: Domain) -> None:
     if not hasattr(X, "iloc") or {str(name) for name in X.columns} != set(domain.names):
         present = ", ".join(map(str, X.columns)) if hasattr(X, "iloc") else type(X).__name__
         raise InvalidInput(
-            f"X must be a frame of the columns that are described, {', '.join(domain.names)}, where the public rows "
-            f"are to be drawn; got {present}."
+            f"X must be a frame with exactly the described columns, {', '.join(domain.names)}; got {present}."
         )
+
+
+def require_different_rows(public: Any) -> None:
+    """Refuse public rows of a table that are all equal, of which nothing can be learned, and cells of several values.
+
+    >>> require_different_rows(np.ones((3, 2)))
+    Traceback (most recent call last):
+    ...
+    ostrakon.validation.InvalidInput: X_public must have rows that differ, got 3 equal ones.
+    """
+    if np.ndim(public) != 2 or getattr(public, "dtype", None) == object:
+        return
+    frame = pd.DataFrame(public)
+    for name in frame.columns[frame.dtypes == object]:
+        several = next((cell for cell in frame[name] if not pd.api.types.is_scalar(cell)), None)
+        if several is not None:
+            raise InvalidInput(f"The column {name!r} of X_public must have one value in a cell, got {quote(several)}.")
+    if len(frame) > 1 and len(frame.drop_duplicates()) == 1:
+        raise InvalidInput(f"X_public must have rows that differ, got {len(frame)} equal ones.")
 
 
 def require_same_images(private: Any, public: Any) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 import difflib
 import math
 import numbers
+import os
 import typing
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Never, TypeVar
@@ -32,6 +33,18 @@ def quote(value: Any) -> str:
     except ValueError:  # Python does not print integers of many thousand digits
         return f"a number of type {type(value).__name__} with thousands of digits"
     return text if len(text) <= 200 else f"{text[:60]}… ({len(text)} characters)"
+
+
+def require_path(name: str, value: Any) -> None:
+    """Refuse anything but a path.
+
+    >>> require_path("private", [1])
+    Traceback (most recent call last):
+    ...
+    ostrakon.validation.InvalidInput: private must be the path of a file or folder, got a list.
+    """
+    if not isinstance(value, str | os.PathLike):
+        raise InvalidInput(f"{name} must be the path of a file or folder, got a {type(value).__name__}.")
 
 
 def one_of(name: str, value: Any, allowed: Collection[str]) -> str:

@@ -108,3 +108,36 @@ def test_a_signalling_number_is_refused_before_anything_is_spent(where):
     with pytest.raises(InvalidInput, match=r"must hold numbers or missing values, got Decimal\('sNaN'\)"):
         one.fit(X[PRIVATE], target[PRIVATE], X_public=U[PUBLIC])
     assert not hasattr(one, "votes_")
+
+
+def test_public_columns_may_be_in_another_order():
+    here, there = (model().fit(TABLE[PRIVATE], Y[PRIVATE], X_public=TABLE[PUBLIC][names]) for names in (
+        ["age", "town"], ["town", "age"]
+    ))
+    assert (here.counts_ == there.counts_).all()
+    assert (here.predict(TABLE) == there.predict(TABLE)).all()
+
+
+def test_numbers_of_16_bits_are_read_as_their_values():
+    halves = TABLE.assign(age=TABLE["age"].astype(np.float16))
+    same = halves.assign(age=halves["age"].astype(np.float64))
+    here, there = (model().fit(rows[PRIVATE], Y[PRIVATE], X_public=rows[PUBLIC]) for rows in (halves, same))
+    assert (here.counts_ == there.counts_).all()
+    assert as_frame(np.ones((2, 2), np.float16)).dtype == np.float32
+    assert as_frame(np.ones((2, 2, 2), np.float16)).dtype == np.float16
+
+
+@pytest.mark.parametrize(
+    ("rows", "pool", "sentence"),
+    [
+        (TABLE[PRIVATE], TABLE[PUBLIC].assign(town=[["Ulm"]] * 60), r"'town' of X_public must have one value in a cell"),
+        (TABLE[:0], TABLE[PUBLIC], "X must have at least one row, got none"),
+        (TABLE[["age", "age"]], TABLE[["age", "age"]], "X must have different names of columns, got 'age' twice"),
+        (TABLE[PRIVATE], TABLE[3:4].loc[[3] * 60], "X_public must have rows that differ, got 60 equal ones"),
+        (TABLE[PRIVATE].to_dict("records"), TABLE[PUBLIC], "X must be a table, got a list of dictionaries"),
+    ],
+)
+def test_tables_of_no_use_are_refused_in_one_sentence(rows, pool, sentence):
+    with pytest.raises(InvalidInput, match=sentence) as refused:
+        model().fit(rows, Y[: len(rows)], X_public=pool)
+    assert len(str(refused.value)) < 200

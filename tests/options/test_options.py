@@ -167,3 +167,12 @@ def test_an_option_from_outside_is_everywhere(tmp_path):
     assert "depth is 4\n" in read
     assert "depth is 7\n" in overruled
     assert "depth in text.toml must be a number, got '4'" in " ".join(text.split())
+
+
+def test_lists_stand_for_their_text_in_python_as_in_toml(tmp_path):
+    known = {"private": tmp_path / "a.csv", "public": "b.csv"}
+    listed = Files.of({**known, "classes": ["no", "yes, later"], "drop": ("id", "day")})
+    assert listed == Files.of({**known, "classes": 'no,"yes, later"', "drop": "id,day"})
+    assert Files.of({**known, "range": (0, 50)}) == Files.of({**known, "range": "0,50"})
+    with pytest.raises(InvalidInput, match="private must be the path of a file or folder, got a list"):
+        Files.of({**known, "private": [1, 2]})

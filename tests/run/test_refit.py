@@ -128,6 +128,8 @@ def test_anything_else_is_refused_in_one_sentence(release, tmp_path):
         "never-heard-of": {"public": public, "student": "never-heard-of"},
         "objective must be one of": {"public": public, "objective": "recall"},
     }
+    with pytest.raises(InvalidInput, match="public must be the path of a file or folder, got a DataFrame"):
+        ostrakon.refit(release, out=tmp_path / "new", public=pd.read_csv(public))
     with pytest.raises(InvalidInput, match=r"run; .*run/release is one"):
         ostrakon.refit(release.parent, out=tmp_path / "new", public=public)
     for sentence, given in cases.items():

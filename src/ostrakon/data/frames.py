@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, quote
 
 
 def as_frame(X: Any, name: str = "X") -> Any:
     """Return a Polars frame or an Arrow table as a pandas frame; arrays, pandas frames and lists as they are.
+
+    Numbers of 16 bits in a table become numbers of 32, which hold the same values and which every reader knows.
 
     Errors: `InvalidInput` for a sparse matrix, a lazy frame, a single column without a frame, complex numbers, and a
     signalling NaN.
@@ -27,6 +29,8 @@ def as_frame(X: Any, name: str = "X") -> Any:
     if hasattr(frame, "iloc") and not hasattr(frame, "columns"):
         raise InvalidInput(f"{name} must be a table, got one column alone ({type(X).__name__}): to_frame() makes one.")
     if hasattr(frame, "iloc"):
+        halves = [column for column, kind in frame.dtypes.items() if kind == np.float16]
+        frame = frame.astype(dict.fromkeys(halves, np.float32)) if halves else frame
         complex_ones = [column for column, kind in frame.dtypes.items() if getattr(kind, "kind", "") == "c"]
         if complex_ones:
             raise InvalidInput(f"{name} must hold real numbers, got complex ones in column {complex_ones[0]!r}.")
@@ -35,6 +39,26 @@ def as_frame(X: Any, name: str = "X") -> Any:
                 require_quiet(frame.iloc[:, at].to_numpy(), f"The column {column!r} of {name}")
     elif isinstance(frame, np.ndarray) and frame.dtype == object:
         require_quiet(frame, name)
+    elif isinstance(frame, np.ndarray) and frame.ndim == 2 and frame.dtype == np.float16:
+        frame = frame.astype(np.float32)
+    return frame
+
+
+def rows_of(X: Any, name: str = "X") -> Any:
+    """Return the rows of an estimator as `as_frame` does.
+
+    Errors: `InvalidInput`, also for a list of rows by name, and for a frame without rows or with two columns of one
+    name.
+    """
+    if isinstance(X, list) and X and isinstance(X[0], dict):
+        raise InvalidInput(f"{name} must be a table, got a list of dictionaries: pandas.DataFrame({name}) makes one.")
+    frame = as_frame(X, name)
+    if hasattr(frame, "iloc"):
+        if frame.columns.has_duplicates:
+            twice = frame.columns[frame.columns.duplicated()][0]
+            raise InvalidInput(f"{name} must have different names of columns, got {quote(twice)} twice.")
+        if not len(frame):
+            raise InvalidInput(f"{name} must have at least one row, got none.")
     return frame
 
 

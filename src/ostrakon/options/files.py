@@ -1,9 +1,10 @@
 """Options that name a run's files."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from ostrakon.data.classes import FROM_PRIVATE, joined, labels_in
 from ostrakon.data.consent import Consent
@@ -12,12 +13,13 @@ from ostrakon.data.object_store import is_uri, stored_path
 from ostrakon.data.quantity import Quantity
 from ostrakon.options.option import Option, Settings
 from ostrakon.statements.statement import PROTECTS, require_no_pool, require_pool
-from ostrakon.validation import InvalidInput, one_of
+from ostrakon.validation import InvalidInput, one_of, require_path
 
 _option = partial(Option, panel="Data")
 
 
 def _location(name: str, value: str) -> str:
+    require_path(name, value)
     return stored_path(name, value).uri if is_uri(value) else str(Path(value).resolve())
 
 
@@ -27,7 +29,7 @@ def _as_text(value: Any) -> Any:
 
 
 def _joined(value: Any) -> Any:
-    return joined(value) if isinstance(value, list) else value
+    return joined(value) if isinstance(value, list | tuple) else value
 
 
 def _range(name: str, value: str) -> str:
@@ -42,7 +44,7 @@ def _consent(name: str, value: str) -> str:
 
 def _ends(value: Any) -> Any:
     """Return a range that is given as a list of two numbers."""
-    return ",".join(map(str, value)) if isinstance(value, list) else value
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +125,12 @@ class Files(Settings):
     publish_accuracy: Annotated[
         bool, _option(help="The test file is public: add the accuracy to the card.", advanced=True)
     ] = False
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """See `Settings`; names and the ends of a range may be a list, as in TOML."""
+        readers = {name: one.from_toml for name, one in cls.options().items() if one.from_toml and name in values}
+        return super().of({**values, **{name: read(values[name]) for name, read in readers.items()}})
 
     def __post_init__(self) -> None:
         super().__post_init__()
