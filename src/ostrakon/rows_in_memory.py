@@ -227,11 +227,12 @@ def require_different_rows(public: Any) -> None:
     ...
     ostrakon.validation.InvalidInput: X_public must have rows that differ, got 3 equal ones.
     """
-    if np.ndim(public) != 2 or getattr(public, "dtype", None) == object:
+    if np.ndim(public) != 2 or (isinstance(public, np.ndarray) and public.dtype.hasobject):
         return
     frame = pd.DataFrame(public)
-    for name in frame.columns[frame.dtypes == object]:
-        several = next((cell for cell in frame[name] if not pd.api.types.is_scalar(cell)), None)
+    for name, kind in frame.dtypes.items():
+        cells = frame[name] if pd.api.types.is_object_dtype(kind) else ()
+        several = next((cell for cell in cells if not pd.api.types.is_scalar(cell)), None)
         if several is not None:
             raise InvalidInput(f"The column {name!r} of X_public must have one value in a cell, got {quote(several)}.")
     if len(frame) > 1 and len(frame.drop_duplicates()) == 1:

@@ -380,7 +380,9 @@ def _edges(name: str, description: Mapping[str, Any], *, is_whole: bool) -> tupl
             edges = np.linspace(low, high, bins + 1).tolist()
     limits = tuple(map(float, edges))
     if any(not a < b for a, b in itertools.pairwise(limits)) or len(limits) > MOST_CELLS:
-        raise InvalidInput(f"columns.{name} must have ends that increase, at most {MOST_CELLS}, got {quote(description)}.")
+        raise InvalidInput(
+            f"columns.{name} must have ends that increase, at most {MOST_CELLS}, got {quote(description)}."
+        )
     ends = [*[math.ceil(b) - 1 for b in limits[1:-1]], math.floor(limits[-1])]
     if is_whole and any(math.ceil(a) > end for a, end in zip(limits, ends, strict=False)):
         raise InvalidInput(f"columns.{name} must have a whole number in every range, got {quote(description)}.")
