@@ -30,7 +30,17 @@ def test_it_is_named_as_what_it_is():
     assert other.title == (
         "Agreement with held-out released answers (not an accuracy), of always the most frequent class"
     )
-    assert other.in_words() == "between 82.5% and 83.6%"
+    assert other.in_words() == "between 82.4% and 83.7%"
+
+
+def test_no_end_is_rounded_inwards_in_words():
+    """0.9437 was "at least 94.4%"."""
+    assert Agreement(**{**GIVEN, "low": 0.6437, "high": 1.0}).in_words() == "at least 64.3%"
+    for step in range(1001):
+        end = step / 1e3
+        stays = Agreement(of="student", against="x", counted="x", share=end, sd=0.1, low=end, high=end).in_words()
+        assert stays == (f"between {end:.1%} and {end:.1%}" if end < 1 else "at least 100.0%")
+    assert Recall(label="ill", counted="x", low=0.12349, high=0.56701).in_words() == "between 12.3% and 56.8%"
 
 
 @pytest.mark.parametrize("name", ["share", "sd", "low", "high"])

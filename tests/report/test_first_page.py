@@ -133,7 +133,7 @@ def test_how_good_it_is_stands_beside_the_majority_and_the_test():
     text = written(estimates=[STUDENT, MAJORITY], measures=MEASURES)
     assert "The student's accuracy on the private records is between 82.0% and 84.0%, by noisy counts" in text
     assert "always predicts the most frequent label has between 59.0% and 61.0%." in text
-    assert "hold in 95% of runs" in text
+    assert "Each range holds in 95% of runs." in text
     assert "It is right on 85.12% of 1,200 test rows that the operator declared public, and on 61.20% if" in text
     answers = [
         Agreement(

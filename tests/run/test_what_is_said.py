@@ -287,7 +287,7 @@ def test_a_student_of_which_the_released_numbers_tell_nothing_is_not_called_bad(
         assert ("on the test rows the student is right no more" in rows.get(WARNING, "")) == (
             measures is not None and measures.accuracy == 0.5
         )
-        assert rows["Estimated accuracy"].startswith(f"between {student.low:.1%} and {student.high:.1%} on private")
+        assert rows["Estimated accuracy"].startswith(f"{student.in_words()} on private")
     off = replace(model.finished_, measures=replace(tried, calibration_error=0.9))
     assert "points on average: use its classes, but not" in dict(_student(off))[WARNING]
     card = (model.save_release(tmp_path / "release") / "model_card.md").read_text()

@@ -97,9 +97,8 @@ class Agreement:
         ...           low=0.706, high=1).in_words()
         'at least 70.6%'
         """
-        if self.high < 1:
-            return f"between {self.low:.1%} and {self.high:.1%}"
-        return f"at least {self.low:.1%}"
+        low, high = _percents(self.low, self.high)
+        return f"between {low} and {high}" if self.high < 1 else f"at least {low}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +166,18 @@ def in_words(low: float, high: float) -> str:
     >>> in_words(0.706, 1), in_words(0, 1)
     ('at least 70.6%', 'not known')
     """
+    at_least, at_most = _percents(low, high)
     if low <= 0:
-        return "not known" if high >= 1 else f"at most {high:.1%}"
-    return f"at least {low:.1%}" if high >= 1 else f"between {low:.1%} and {high:.1%}"
+        return "not known" if high >= 1 else f"at most {at_most}"
+    return f"at least {at_least}" if high >= 1 else f"between {at_least} and {at_most}"
+
+
+def _percents(low: float, high: float) -> tuple[str, str]:
+    """Return both ends of an interval in percent with one decimal, outwards but for what four decimals are.
+
+    >>> _percents(0.82458, 0.836)
+    ('82.4%', '83.6%')
+    """
+    ends = rounded_outwards(low, high)
+    tenths = math.floor(round(ends["low"] * 1e3, 3)), math.ceil(round(ends["high"] * 1e3, 3))
+    return f"{tenths[0] / 10:.1f}%", f"{tenths[1] / 10:.1f}%"

@@ -258,13 +258,13 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], m
         if student.against == "private labels":
             sentences.append(
                 f"The student's accuracy on the {student.counted} is {student.in_words()}, by noisy counts of its "
-                f"errors.{always.format('has')} These ranges hold in {CONFIDENCE:.0%} of runs."
+                f"errors.{always.format('has')} Each range holds in {CONFIDENCE:.0%} of runs."
             )
         else:
             sentences.append(
                 f"The student agrees with the released answer on {student.in_words()} of the {student.counted} that it "
                 f"did not learn from.{always.format('agrees on')} This is agreement with noisy answers, not an "
-                f"accuracy; the ranges hold in {CONFIDENCE:.0%} of runs."
+                f"accuracy; each range holds in {CONFIDENCE:.0%} of runs."
             )
     recalls = [estimate for estimate in estimates if isinstance(estimate, Recall)]
     if measures is None:
@@ -319,4 +319,5 @@ def _by_class(recalls: Sequence[Recall]) -> list[str]:
     if worst.high < _WORTH_SAYING:
         label = escaped(repr(worst.label))
         sentences.append(f"it recognises {worst.in_words()} of the cases of {label}, the class with the lowest range")
-    return [f"By the same counts, {', and '.join(sentences)} (in {CONFIDENCE:.0%} of runs)."] if sentences else []
+    each = "each " if len(sentences) > 1 else ""
+    return [f"By the same counts, {', and '.join(sentences)} ({each}in {CONFIDENCE:.0%} of runs)."] if sentences else []
