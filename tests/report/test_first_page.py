@@ -162,7 +162,8 @@ def test_recall_is_said_where_it_says_something():
     text = written(estimates=ranges((0.8, 1), (0.2, 0.448), (0.55, 0.9)))
     assert (
         "By the same counts, if every class counts the same, its accuracy is between 55.0% and 90.0%, and it "
-        "recognises between 20.0% and 44.8% of the cases of 'ill', the class with the lowest range (in 95% of runs)."
+        "recognises between 20.0% and 44.8% of the cases of 'ill', the class with the lowest range (each in 95% "
+        "of runs)."
     ) in text
     assert "between 20.0%" not in written(estimates=ranges((0.8, 1), (0.2, 0.448), (0.55, 0.9)), measures=MEASURES)
     assert "By the same counts" not in written(estimates=ranges((0, 1), (0, 1), (0, 1)))

@@ -22,7 +22,7 @@ from ostrakon.planning.make_plan import make_plan
 from ostrakon.report.recorded import find_recorded
 from ostrakon.report.table import _student
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.statements.sentences import CORRECTED, NOT_CORRECTED
+from ostrakon.statements.sentences import CORRECTED, NOT_CORRECTED, UNCORRECTED
 from ostrakon.students.calibration import uncalibrated
 from ostrakon.students.corrected_student import CorrectedStudent, bounded
 from ostrakon.teachers.errors import ErrorRule
@@ -226,8 +226,13 @@ def test_a_refit_is_the_same_student_and_another_student_is_not_corrected(run, g
     assert "corrected" not in content["tuned"].get("probabilities", "")
     assert content["estimates"] == []
     assert content["guarantee"]["epsilon"] > 3.99
-    assert f"The student is not corrected: {NOT_CORRECTED}." in content["remarks"]
+    assert UNCORRECTED in content["remarks"]
     assert "noisy sums of the private rows' features" in (tmp_path / "other" / "model_card.md").read_text()
+    # A refit of that one has the correction again, and does not repeat what was said of the other student.
+    ostrakon.refit(tmp_path / "other", out=tmp_path / "again", **options)
+    content = json.loads((tmp_path / "again" / "statement.json").read_text())
+    assert content["tuned"]["probabilities"].startswith(CORRECTED)
+    assert UNCORRECTED not in content["remarks"]
 
 
 def test_the_first_page_names_no_sums_that_a_refitted_student_does_not_use(run, given, tmp_path):

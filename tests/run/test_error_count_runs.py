@@ -23,6 +23,7 @@ from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run_audit.audit_run import audit_run
 from ostrakon.schemas import schema
+from ostrakon.statements.sentences import NOT_COUNTED
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
 
@@ -241,6 +242,10 @@ def test_a_refit_keeps_estimates_of_the_same_student_alone(run, tmp_path):
     ).read_text()  # fmt: skip
     first = ostrakon.refit(other, public=public, out=tmp_path / "first").release
     assert statement_of(first)["estimates"] == statement_of(release)["estimates"]
+    for folder, counted in ((release, True), (same, True), (other, False), (first, True)):
+        card = (folder / "model_card.md").read_text()
+        assert (NOT_COUNTED in card) == (not counted)
+        assert f"noisy counts of errors of {'the student' if counted else 'the earlier release'}" in card
 
 
 @of("price", slow=True)

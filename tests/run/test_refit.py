@@ -204,6 +204,13 @@ def test_described_columns_need_no_public_table(tmp_path):
     assert bytes_of(same, "student.onnx", "student.json") == bytes_of(release, "student.onnx", "student.json")
     with pytest.raises(InvalidInput, match="without public rows"):
         ostrakon.refit(release, out=tmp_path / "new", public=tmp_path / "private.csv")
+    with pytest.raises(InvalidInput, match="student cannot be chosen if the columns were described"):
+        ostrakon.refit(release, out=tmp_path / "new", student="logistic")
+    for folder in (release, same):
+        words = (folder / "registry.json").read_text() + (folder / "statement.json").read_text()
+        assert "votes of teachers" not in words
+        assert "and public rows" not in words
+        assert "noisy counts of the private rows by column, without public rows" in words
 
 
 @pytest.mark.slow

@@ -319,5 +319,5 @@ def _by_class(recalls: Sequence[Recall]) -> list[str]:
     if worst.high < _WORTH_SAYING:
         label = escaped(repr(worst.label))
         sentences.append(f"it recognises {worst.in_words()} of the cases of {label}, the class with the lowest range")
-    each = "each " if len(sentences) > 1 else ""
-    return [f"By the same counts, {', and '.join(sentences)} ({each}in {CONFIDENCE:.0%} of runs)."] if sentences else []
+    runs = f"{'each ' if len(sentences) > 1 else ''}in {CONFIDENCE:.0%} of runs"
+    return [f"By the same counts, {', and '.join(sentences)} ({runs})."] if sentences else []

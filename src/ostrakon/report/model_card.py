@@ -11,7 +11,7 @@ from ostrakon.report.hub_page import HUB_PAGE
 from ostrakon.report.manifest import MANIFEST
 from ostrakon.report.markdown import escaped
 from ostrakon.report.registry import REGISTRY
-from ostrakon.statements.sentences import DROPPED_OUT, claim, questions
+from ostrakon.statements.sentences import DROPPED_OUT, NOT_COUNTED, claim, questions
 
 NOISY_COUNTS = "noisy_counts.csv"
 NOISY_MOMENTS = "noisy_moments.csv"
@@ -150,19 +150,20 @@ def _files(
     if cells:
         rows = "cells of columns"
         sums = "for pairs of columns, the noisy and scaled number of records in each cell"
+    whose = "the earlier release's student" if NOT_COUNTED in content["remarks"] else "the student"
     files = {
         LABELS: f"the {rows} that were queried, and their labels (empty if there are none)",
         NOISY_COUNTS: "for each of these rows, the noisy number of votes for each label",
         NOISY_MOMENTS: sums,
         NOISY_CORRECTIONS: "noisy sums of features times the errors of a first student, to correct it",
-        NOISY_ERRORS: "noisy counts of the student's errors: its right and wrong predictions on private records",
+        NOISY_ERRORS: f"noisy counts of errors of {whose}: its right and wrong predictions on private records",
     }
     if "quantity" in content:
         files = {
             VALUES: f"the {rows} that were queried, and the noisy mean of the records near each, if enough are near",
             NOISY_COUNTS: "for each of these rows, the noisy split of its votes between both ends of the range",
             NOISY_MOMENTS: "noisy sums of features times the quantity",
-            NOISY_ERRORS: "noisy counts of the student's errors by size",
+            NOISY_ERRORS: f"noisy counts of errors of {whose} by size",
         }
     if "several_labels" in content:
         against = any(batch["parameters"].get("max_labels") == len(content["classes"]) for batch in content["rounds"])

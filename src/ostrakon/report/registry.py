@@ -94,7 +94,7 @@ def registry_entry(
                 ]
             ),
             "composition": content["composition"],
-            "post_processing": f"the student was trained on the released answers and {_rows(content)} alone",
+            "post_processing": f"the student was trained on the noisy results of this release{_beside(content)} alone",
             **{name: text for name, text in optional.items() if text},
         },
         "administrative": {"status": "Draft", "registry_authors": None, "tier": 2},
@@ -104,7 +104,10 @@ def registry_entry(
 
 def _description(content: dict[str, Any], data_name: str | None) -> str:
     called = "" if data_name is None else f" The private data: {data_name}."
-    return f"{_model(content)}, trained on noisy votes of teachers about {_rows(content)} (PATE).{called}"
+    votes = f"votes of teachers about {_rows(content)}"
+    if _described(content):
+        votes = "counts of the private rows by column, without public rows"
+    return f"{_model(content)}, trained on noisy {votes} (PATE).{called}"
 
 
 def _model(content: dict[str, Any]) -> str:
@@ -112,6 +115,15 @@ def _model(content: dict[str, Any]) -> str:
         return "An estimator of a quantity from {low:.10g} to {high:.10g}".format(**content["quantity"])
     labels_note = ", of which a row may have several" if "several_labels" in content else ""
     return f"A classifier with {len(content['classes'])} labels{labels_note}"
+
+
+def _described(content: dict[str, Any]) -> bool:
+    """Return whether the columns were described in place of public rows."""
+    return "public_rows" in content
+
+
+def _beside(content: dict[str, Any]) -> str:
+    return "" if _described(content) else f" and {_rows(content)}"
 
 
 def _rows(content: dict[str, Any]) -> str:

@@ -32,12 +32,12 @@ from ostrakon.run.stages.student_errors import error_rule, estimates_compared, i
 from ostrakon.run.statement import calibration_in_words, choice_in_words
 from ostrakon.run.steps import FinishedRun, measure_on
 from ostrakon.statements.restored import RestoredStatement, statement_from
-from ostrakon.statements.sentences import NOT_CORRECTED, REFITTED, is_corrected
+from ostrakon.statements.sentences import NOT_COUNTED, REFITTED, UNCORRECTED, is_corrected
 from ostrakon.statements.statement import Statement
 from ostrakon.statements.versions import versions
 from ostrakon.students.measures import AnyMeasures
 from ostrakon.students.selection import Selection
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, quote
 from ostrakon.votes import IntArray
 
 _RECIPE = ("public", "representation", "seed", "delta", "levels", "row", "corrected", "estimates")
@@ -143,6 +143,11 @@ def _refit(release: EarlierRelease, statement: RestoredStatement, public: Any, r
     recipe, student, objective = release.recipe, request.student, request.objective
     earlier = EarlierPublic.of(public, recipe["public"])
     domain, X_public = earlier.domain, earlier.X
+    if domain is not None and not is_auto(student):
+        raise InvalidInput(
+            f"student cannot be chosen if the columns were described instead of public rows, got {quote(student)}: an "
+            "additive model learns from the counts."
+        )
     choice = _representation(recipe, request.representation) if domain is None else CellFeatures(domain)
     view = view_of(X_public, choice, seed=recipe["seed"])
     _require_encoder(statement, view)
@@ -283,17 +288,21 @@ def _new_statement(
     estimates, warnings = assess(plan, answers, selection, learning, labels=labels, unit=unit, protects=protects)
     kept = {name: how for name, how in statement.tuned.items() if name != "probabilities"}
     calibration = calibration_in_words(selection, labels=answers.counts is None, errors=answers.errors is not None)
-    other = answers.corrections is not None and not is_corrected(calibration)
+    uncorrected = answers.corrections is not None and not is_corrected(calibration)
+    rows = "" if learning.described else " and public rows"
+    # Those of an earlier refit are of its student.
+    others = (*STUDENT_WARNINGS, UNCORRECTED, NOT_COUNTED)
     return replace(
         statement,
         estimates=estimates,
         remarks=(
             *warnings,
-            *(remark for remark in statement.remarks if not remark.startswith(STUDENT_WARNINGS)),
-            *([f"The student is not corrected: {NOT_CORRECTED}."] if other else []),
-            f"{REFITTED} (SHA-256 of the manifest of that release: {release.checksum}). Computing with released "
-            "numbers costs no privacy (post-processing): the guarantee is that of the earlier release, and covers both "
-            "together.",
+            *(remark for remark in statement.remarks if not remark.startswith(others)),
+            *([UNCORRECTED] if uncorrected else []),
+            *([NOT_COUNTED] if release.errors is not None and answers.errors is None else []),
+            f"{REFITTED}{rows} alone (SHA-256 of the manifest of that release: {release.checksum}). Computing with "
+            "released numbers costs no privacy (post-processing): the guarantee is that of the earlier release, and "
+            "covers both together.",
         ),
         tuned={
             **kept,

@@ -6,13 +6,17 @@ from typing import Any
 from ostrakon.mechanisms.base import Relation
 from ostrakon.statements.statement import LABELS_OF, Unit, delta_in_words
 
-REFITTED = "The student was trained again, from the noisy answers of an earlier release and public rows alone"
+REFITTED = "The student was trained again, from the noisy answers of an earlier release"
 """How the remark on a refit begins."""
+NOT_COUNTED = "The counts of errors are those of the student of the earlier release, not of this one."
+"""The remark on a refit of another student than the one whose errors were counted."""
 DROPPED_OUT = " dropped out: nothing of "
 """What the remark on owners that dropped out of a study contains."""
 CORRECTED = "corrected by noisy sums of the first student's errors on private records"
 """How the entry of `tuned` on the probabilities of a corrected student begins."""
 NOT_CORRECTED = "errors were summed for the student of the earlier release, not for this one"
+UNCORRECTED = f"The student is not corrected: {NOT_CORRECTED}."
+"""The remark on a refit of another student than the one whose errors were summed."""
 
 
 def is_corrected(tuned: Mapping[str, str]) -> bool:
