@@ -49,6 +49,14 @@ def test_embeddings_pay_more_for_sums_at_the_same_price():
     assert make_plan(bounded, **SIZES, embedded=True).mechanism.moment_noise is None
 
 
+def test_given_corrections_leave_a_share_for_counts_of_errors():
+    """Of 0.9 nothing was left for them, and a run said that there were too few records."""
+    for share, errors in ((0.4, 0.05), (0.9, 0.01)):
+        mechanism = make_plan(Options(epsilon=1.0, parameters={"corrections": share}), **SIZES).mechanism
+        assert mechanism.corrections == share
+        assert 0 < mechanism.errors <= errors
+
+
 def of_a_quantity(units, **options):
     return make_plan(Options(epsilon=1.0, delta=1e-6, **options), units=units, pool=500, classes=2, target="quantity")
 

@@ -26,6 +26,9 @@ def with_errors(options: Options, plan_with: Callable[[float], Plan], *, classes
     share = share_of_errors(without.mechanism.noise_for(1.0), units=without.teachers, classes=classes)
     if given.get("moments") is not None:
         share = min(share, (1 - fraction("moments", given["moments"])) / 2)
+    if given.get("corrections"):
+        # Of the rest, sums of features have at most 0.8.
+        share = min(share, (1 - fraction("corrections", given["corrections"])) / 10)
     try:
         return plan_with(share) if share else without
     except InvalidInput:
