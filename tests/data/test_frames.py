@@ -142,3 +142,10 @@ def test_tables_of_no_use_are_refused_in_one_sentence(rows, pool, sentence):
     with pytest.raises(InvalidInput, match=sentence) as refused:
         model().fit(rows, Y[: len(rows)], X_public=pool)
     assert len(str(refused.value)) < 200
+
+
+def test_gaps_in_an_array_are_refused_and_those_of_a_frame_are_not():
+    numbers = TABLE[["age"]].assign(size=np.arange(260.0))
+    with pytest.raises(InvalidInput, match=r"^X must have no NaN if it is an array; a data frame may have"):
+        model().fit(numbers[PRIVATE].to_numpy(), Y[PRIVATE], X_public=numbers[PUBLIC].to_numpy())
+    assert model().fit(numbers[PRIVATE], Y[PRIVATE], X_public=numbers[PUBLIC]).counts_ is not None

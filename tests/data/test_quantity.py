@@ -1,5 +1,7 @@
 """The range of a quantity, and values within it."""
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
@@ -57,3 +59,10 @@ def test_a_target_with_a_unit_is_refused_with_what_to_do(tmp_path):
     (tmp_path / "p.csv").write_text("weight\n" + "".join(f"{place}.9 kg\n" for place in range(12)))
     with pytest.raises(InvalidInput, match=r"in 12 of 12\. Write the number alone and the unit, 'kg', in the header\."):
         open_table(tmp_path / "p.csv").require_numbers("weight")
+
+
+def test_decimals_are_numbers() -> None:
+    quantity = Quantity.of((0, 50))
+    assert quantity.numbers([Decimal("4.5"), 7]).tolist() == [4.5, 7.0]
+    with pytest.raises(InvalidInput, match="finite"):
+        quantity.numbers([Decimal("Infinity"), 7])

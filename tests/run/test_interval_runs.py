@@ -79,8 +79,12 @@ def test_a_run_without_counts_of_errors_has_no_intervals():
     model.mechanism = "quantity-gnmax(errors=0)"
     model.fit(X, np.clip(y, 0, 20), X_public=X[:200])
     assert model.finished_.answers.errors is None
+    assert dict(_student(model.finished_))["Intervals"] == "none: errors=0 was given"
     with pytest.raises(InvalidInput, match="Intervals need a student whose errors"):
         model.predict_interval(X)
+    few = ostrakon.PATERegressor(epsilon=1.0, range=(0, 20), random_state=0)
+    few.fit(X[:200], np.clip(y[:200], 0, 20), X_public=X[1000:])
+    assert dict(_student(few.finished_))["Intervals"] == "none: too few records for this epsilon"
 
 
 class Ranked(LogisticRegression):

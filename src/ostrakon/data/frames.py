@@ -47,8 +47,8 @@ def as_frame(X: Any, name: str = "X") -> Any:
 def rows_of(X: Any, name: str = "X") -> Any:
     """Return the rows of an estimator as `as_frame` does.
 
-    Errors: `InvalidInput`, also for a list of rows by name, and for a frame without rows or with two columns of one
-    name.
+    Errors: `InvalidInput`, also for a list of rows by name, an array with NaN, and a frame without rows or with two
+    columns of one name.
     """
     if isinstance(X, list) and X and isinstance(X[0], dict):
         raise InvalidInput(f"{name} must be a table, got a list of dictionaries: pandas.DataFrame({name}) makes one.")
@@ -59,6 +59,8 @@ def rows_of(X: Any, name: str = "X") -> Any:
             raise InvalidInput(f"{name} must have different names of columns, got {quote(twice)} twice.")
         if not len(frame):
             raise InvalidInput(f"{name} must have at least one row, got none.")
+    elif isinstance(frame, np.ndarray) and frame.dtype.kind == "f" and frame.ndim == 2 and np.isnan(frame).any():
+        raise InvalidInput(f"{name} must have no NaN if it is an array; a data frame may have missing values.")
     return frame
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Self
 
 import numpy as np
@@ -127,6 +128,6 @@ def rounded(number: Any, *, digits: int = 4) -> str:
 def _number(cell: Any) -> float:
     if isinstance(cell, str) and NUMBER.fullmatch(cell.strip()):
         return float(cell)
-    if isinstance(cell, int | float | np.integer | np.floating) and not isinstance(cell, bool):
+    if isinstance(cell, int | float | Decimal | np.integer | np.floating) and not isinstance(cell, bool):
         return float(cell)
     raise InvalidInput(f"The target must be a number, with a decimal point, in every row, got {quote(cell)}.")

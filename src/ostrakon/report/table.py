@@ -129,11 +129,13 @@ def _recalls(run: FinishedRun) -> Iterator[tuple[str, str]]:
 
 
 def _intervals(run: FinishedRun) -> Iterator[tuple[str, str]]:
-    """Yield the half-widths of the intervals of a quantity, or why there are none, where they were paid for."""
-    if not isinstance(run.student, ReleasedQuantity) or run.plan.mechanism.error_noise is None:
+    """Yield the half-widths of the intervals of a quantity, or why there are none."""
+    if not isinstance(run.student, ReleasedQuantity):
         return
     intervals, quantity = run.student.intervals, run.quantity
-    if intervals is None or quantity is None:
+    if run.plan.mechanism.error_noise is None:
+        yield "Intervals", f"none: {why_no_estimate(run.plan.tuned, counted=False, per_record=True)}"
+    elif intervals is None or quantity is None:
         yield "Intervals", f"none: {why_no_intervals(run.plan.tuned)}"
     else:
         yield "Intervals", f"on each side of the estimate {intervals.widths_in_words(quantity)}"
