@@ -75,6 +75,14 @@ def test_tables_however_they_come(rows):
     assert read["w"].tolist() == ["a", ""]
 
 
+def test_blanks_around_a_name_do_not_matter_unless_they_tell_columns_apart():
+    for spaced in ([{" n": 1.0, "c ": "x"}], {" n": [1.0], "c ": ["x"]}):
+        assert read_table(spaced, COLUMNS[:1])["n"].tolist() == [1.0]
+    for both in ([{" n": 1.0, "n": 2.0}], {"n": [2.0], " n": [1.0]}):
+        assert read_table(both, COLUMNS[:1])["n"].tolist() == [2.0]
+    assert read_table([{" n": 1.0}], [{**COLUMNS[0], "name": " n"}])[" n"].tolist() == [1.0]
+
+
 def test_what_is_not_there_is_named():
     with pytest.raises(ValueError, match="missing: w"):
         read_table({"n": [1]}, COLUMNS)

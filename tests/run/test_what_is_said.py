@@ -80,7 +80,7 @@ def test_the_recall_of_every_class_is_estimated_for_every_objective(objective, t
         assert one.low <= truth <= one.high
     assert mean.high - mean.low < 0.8
     card = (model.save_release(tmp_path / "release") / "model_card.md").read_text()
-    assert f"| Recall by class (estimated) | 0 {each[0].in_words()}, 1 {each[1].in_words()} |" in card
+    assert f"| Recall by class (estimated) | '0' {each[0].in_words()}, '1' {each[1].in_words()} |" in card
     assert f"| Balanced accuracy (estimated) | {mean.in_words()}, of private records |" in card
 
 

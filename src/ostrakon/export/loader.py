@@ -189,7 +189,7 @@ def _cells_by_name(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str,
     if hasattr(rows, "keys"):
         given = {str(name): rows[name] for name in rows.keys()}  # noqa: SIM118 (a Series iterates its cells)
         _require_columns(given)
-        return given
+        return {**{name.strip(): cells for name, cells in given.items()}, **given}
     if isinstance(rows, np.ndarray):
         if len(columns) == 1 and columns[0]["kind"] == "embedding":
             return {names[0]: rows}
@@ -201,8 +201,10 @@ def _cells_by_name(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str,
     if not rows:
         return {name: [] for name in names}
     known = {str(name) for row in rows for name in row}
+    # A header such as "age, income" was read without its blanks.
+    own = {**{name.strip(): name for name in known}, **{name: name for name in known}}
     wanted = {name for column in columns for name in (column["name"], *_parts_of(column))}
-    return {name: [row.get(name) for row in rows] for name in wanted & known}
+    return {name: [row.get(own[name]) for row in rows] for name in wanted & own.keys()}
 
 
 def _require_columns(given: Mapping[str, Any]) -> None:

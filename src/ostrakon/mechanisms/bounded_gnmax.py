@@ -104,7 +104,8 @@ class BoundedGNMax(StatefulMechanism):
     errors: Annotated[
         float,
         Parameter(
-            help="Share of the cost for counts of the student's errors; by default from the number of records.",
+            help="Share of the cost for counts of the student's errors; by default from the number of records (several "
+            "labels: always 0).",
             check=non_negative,
         ),
     ] = 0.0

@@ -86,7 +86,8 @@ class MomentGNMax(BoundedGNMax):
     corrections: Annotated[
         float,
         Parameter(
-            help="Share of the cost for a correction of the student; 0.5 by default with enough records.",
+            help="Share of the cost for a correction of the student; 0.5 by default with enough records (quantity, "
+            "several labels: always 0).",
             check=non_negative,
         ),
     ] = 0.0

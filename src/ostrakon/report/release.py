@@ -161,7 +161,7 @@ def _write_pages(
     measures = run.measures if publish_accuracy else None
     estimates = [one for one in run.statement.estimates if isinstance(one, Agreement | Recall)]
     recalls = [one for one in estimates if isinstance(one, Recall)]
-    by_class = ", ".join(f"{one.label} {one.in_words()}" for one in recalls if one.label is not None)
+    by_class = ", ".join(f"{one.label!r} {one.in_words()}" for one in recalls if one.label is not None)
     by_class = by_class or why_no_recalls(estimates)
     facts = {
         "Student": student_in_words(run.student_name, run.statement.tuned),
