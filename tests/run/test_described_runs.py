@@ -223,9 +223,9 @@ def test_python_needs_no_public_rows_either():
     np.testing.assert_array_equal(coefs[0], coefs[1])
     assert not np.array_equal(coefs[0], coefs[2])
     assert seeded[0].statement_.guarantee is None, "noise that can be undone has no guarantee"
-    with pytest.raises(InvalidInput, match="X must be a frame of the columns that are described, age, city"):
+    with pytest.raises(InvalidInput, match="X must be a frame with exactly the described columns, age, city; got"):
         PATEClassifier(classes="from-private").fit(frame[["age", "user"]], y, X_public=DOMAIN)
-    with pytest.raises(InvalidInput, match="X must be a frame of the columns that are described"):
+    with pytest.raises(InvalidInput, match="X must be a frame with exactly the described columns"):
         PATEClassifier(classes="from-private").fit(np.zeros((600, 2)), y, X_public=DOMAIN)
 
 
@@ -307,7 +307,7 @@ def test_too_few_records_are_refused_with_what_would_do(files):
 
 
 def test_what_cannot_be_described_is_refused(files, tmp_path):
-    with pytest.raises(InvalidInput, match="columns must be described, or public rows given: got both"):
+    with pytest.raises(InvalidInput, match="columns cannot be given with public: a description"):
         Files(private="a.csv", public="b.csv", columns="c.toml")
     with pytest.raises(InvalidInput, match="columns cannot be described if only labels are protected"):
         Files(private="a.csv", protect="labels", columns="c.toml")
@@ -347,7 +347,7 @@ def test_the_command_line_from_nothing_but_a_private_table(files):
     assert said["public_rows"]["source"] == "none"
     refused = ostrakon("train", *asked, "--public", "private.csv", folder=files)
     assert refused.returncode == 2
-    assert "columns must be described, or public rows given" in " ".join((refused.stdout + refused.stderr).split())
+    assert "--columns cannot be given with public" in " ".join((refused.stdout + refused.stderr).split())
     draft = ostrakon("schema", "columns", "age:whole", "city:category", folder=files)
     assert draft.returncode == 0
     assert '[columns.age]\nlow = "?"' in draft.stdout
