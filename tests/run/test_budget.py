@@ -220,7 +220,7 @@ def test_nearly_the_same_data_get_no_full_budget_by_themselves(task, tmp_path, u
 
 
 def test_a_run_that_fits_into_no_account_opens_none(task, tmp_path, url):
-    no_room = r"leave room for this run, which would take \d+(\.\d)?% of it; got 0\.5: no account was opened"
+    no_room = r"leave room for this run of epsilon [\d.]+, which would take \d+(\.\d)?% of it; got 0\.5: no account"
     with pytest.raises(InvalidInput, match=no_room):
         run(tmp_path / "one", task, asked(url, budget=0.5))
     assert not Ledger(url).accounts()

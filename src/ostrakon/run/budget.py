@@ -418,7 +418,8 @@ def _open_account(
     cap = caps[shares.index(min(shares))]
     costs = [cost_within(cap, plan) for plan in plans]
     if not cap.admits(costs):
-        what = "this run" if len(costs) == 1 else "this run and what comes after it"
+        what = f"this run of epsilon {plans[0].guarantee.epsilon:.4g}"
+        what += "" if len(costs) == 1 else " and what comes after it"
         raise Refused(
             f"budget must leave room for {what}, which would take {100 * cap.fraction_used(costs):.4g}% of it; "
             f"got {options.budget:g}: no account was opened."
