@@ -235,7 +235,7 @@ def require_different_rows(public: Any) -> None:
         several = next((cell for cell in cells if not pd.api.types.is_scalar(cell)), None)
         if several is not None:
             raise InvalidInput(f"The column {name!r} of X_public must have one value in a cell, got {quote(several)}.")
-    if len(frame) > 1 and len(frame.drop_duplicates()) == 1:
+    if len(frame) > 1 and all(frame[name].nunique(dropna=False) == 1 for name in frame):
         raise InvalidInput(f"X_public must have rows that differ, got {len(frame)} equal ones.")
 
 
