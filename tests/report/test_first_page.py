@@ -235,6 +235,10 @@ def test_why_nothing_is_estimated_is_said():
     given = {"epsilon, errors": "given by the operator"}
     for tuned, why in (
         ({"epsilon": "given by the operator", "errors": "a default"}, "too few records for this epsilon"),
+        (
+            {"epsilon": "given by the operator", "number of queries": "given by the operator"},
+            "too few records for this epsilon and the given number of queries",
+        ),
         (given, "errors=0 was given"),
         ({}, "the noise was given instead of an epsilon"),
         ({"errors, sigma2": "given by the operator"}, "the noise was given instead of an epsilon"),

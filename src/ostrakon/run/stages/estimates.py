@@ -110,6 +110,8 @@ def why_no_estimate(tuned: Mapping[str, str], *, counted: bool, per_record: bool
         "records have levels of consent": "weights" in basis,
         "the noise was given instead of an epsilon": "epsilon" not in basis,
         "errors=0 was given": basis.get("errors") == BY_THE_OPERATOR,
+        "too few records for this epsilon and the given number of queries": basis.get("number of queries")
+        == BY_THE_OPERATOR,
     }
     return next((reason for reason, applies in reasons.items() if applies), "too few records for this epsilon")
 
