@@ -133,9 +133,9 @@ def run(
     assert guarantee is not None
     if (encoder, seed) not in known:
         known[encoder, seed] = all_public(place.view(lambda: None), held.y_public, X_test, held.y_test)
-    told = [encoder, f"{epsilon:g}", f"{guarantee.epsilon:.4f}", f"{guarantee.delta:g}", seed]
-    told += [done.plan.mechanism.name, done.plan.queries, done.student_name]
-    return [*told, f"{done.accuracy:.4f}", len(X_test), f"{known[encoder, seed]:.4f}", *taken]
+    line = [encoder, f"{epsilon:g}", f"{guarantee.epsilon:.4f}", f"{guarantee.delta:g}", seed]
+    line += [done.plan.mechanism.name, done.plan.queries, done.student_name]
+    return [*line, f"{done.accuracy:.4f}", len(X_test), f"{known[encoder, seed]:.4f}", *taken]
 
 
 def draw(lines: list[dict[str, str]]) -> None:

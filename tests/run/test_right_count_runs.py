@@ -26,6 +26,8 @@ from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.stages.corrections import ErrorInputs
 from ostrakon.run.stages.estimates import NOT_COPIED
 from ostrakon.run.stages.student_errors import Estimates, same_estimates
+from ostrakon.students.calibration import CalibratedStudent
+from ostrakon.students.corrected_student import CorrectedStudent
 from ostrakon.students.sklearn_student import SklearnStudent
 from ostrakon.teachers.corrections import CorrectionRule
 from ostrakon.teachers.errors import ErrorSizes, RightAndWrong
@@ -95,6 +97,24 @@ def test_counted_errors_calibrate_probabilities_and_keep_labels(objective, monke
     assert abs(sure - np.mean(said == y_test)) < 0.04 < 0.06 < abs(unsure - np.mean(said == y_test))
     words = model.statement_.tuned["probabilities"]
     assert words.endswith(f"temperature {after.temperature:.2f}, from noisy counts of the student's errors")
+
+
+def test_the_last_temperature_keeps_shares_that_a_correction_follows():
+    rng = np.random.default_rng(0)
+    X, shifted = rng.normal(size=(6000, 4)), rng.normal(size=(600, 4)) + 0.8
+    y = ((X[:, 0] + X[:, 1] + 0.8 * rng.normal(size=6000) > 0) & (rng.random(6000) < 0.4)).astype(int)
+    options = {"epsilon": 4.0, "classes": [0, 1], "random_state": 0, "noise": np.random.default_rng(0)}
+    model = ostrakon.PATEClassifier(**options, objective="log-loss").fit(X, y, X_public=shifted)
+    after = model.released_.student
+    before = after.student
+    assert isinstance(before, CorrectedStudent)
+    assert before.student.offsets.any()
+    features = np.asarray(model.released_.representation.transform(shifted), np.float64)
+    means = [one.predict_proba(features).mean(axis=0) for one in (before, after)]
+    assert after.temperature != 1
+    np.testing.assert_allclose(*means, atol=1e-5)
+    without = CalibratedStudent(before, after.temperature, np.zeros(2))
+    assert abs(without.predict_proba(features).mean(axis=0) - means[0]).max() > 1e-3
 
 
 def test_without_counted_errors_or_public_rows_no_accuracy_calibrates():

@@ -242,6 +242,9 @@ def test_offsets_ignore_rows_that_are_not_finite():
     broken = np.vstack([proba, [[np.inf, 0, 0], [np.nan, 1, 0]]])
     np.testing.assert_array_equal(agreeing_offsets(broken, shares, 0.7), agreeing_offsets(proba, shares, 0.7))
     assert not agreeing_offsets(broken[50:], shares, 0.7).any()
+    own = agreeing_offsets(broken, None, 0.7)
+    np.testing.assert_allclose(tempered(proba, 0.7, own).mean(axis=0), proba.mean(axis=0), atol=1e-5)
+    assert abs(tempered(proba, 0.7, np.zeros(3)).mean(axis=0) - proba.mean(axis=0)).max() > 1e-3
 
 
 def test_the_calibrated_student_leaves_as_it_is(tmp_path):

@@ -150,7 +150,7 @@ def temperature_of(proba: FloatArray, cell_index: IntArray, released: Released, 
     proba: (rows, classes), NaN for rows that were not held out; rows of one cell are held out together. cell_index: the
     cell of each row, an index into the released counts, (rows,), below 0 for none.
     """
-    tested = np.isfinite(proba).all(axis=1) & (cell_index >= 0)
+    tested = _finite(proba) & (cell_index >= 0)
     proba, cell_index = proba[tested], cell_index[tested]
     # Cells that were not held out have no rows here and contribute 0 to all differences.
     cells, no_offsets = len(released.counts), np.zeros(proba.shape[1])
@@ -189,7 +189,7 @@ def temperature_of_accuracy(
     >>> [round(temperature_of_accuracy(sure, labels, weights, share=0.9, sd=sd), 2) for sd in (0.01, 0.5)]
     [0.21, 1.0]
     """
-    finite = np.isfinite(proba).all(axis=1)
+    finite = _finite(proba)
     proba, labels, weights = proba[finite], labels[finite], weights[finite]
     if not len(proba):
         return 1.0
@@ -223,7 +223,10 @@ def shares_differ(proba: FloatArray, classes: IntArray, released: Released) -> b
     """
     shares, noise = _shares_and_noise(released)
     own = np.zeros(len(shares))
-    own[classes] = proba[np.isfinite(proba).all(axis=1)].mean(axis=0)
+    finite = proba[_finite(proba)]
+    if not len(finite):
+        return False
+    own[classes] = finite.mean(axis=0)
     return bool(np.square(shares - own).sum() > _MARGIN**2 * (len(own) - 1) * noise**2)
 
 
@@ -234,13 +237,24 @@ def _shares_and_noise(released: Released) -> tuple[FloatArray, float]:
     return sizes / sizes.sum(), noise / sizes.sum()
 
 
-def agreeing_offsets(proba: FloatArray, shares: FloatArray, temperature: float) -> FloatArray:
-    """Return offsets (classes,) with which the mean probabilities of rows (rows, classes) are nearly `shares`."""
-    proba = proba[np.isfinite(proba).all(axis=1)]
-    offsets = np.zeros(len(shares))
-    for _ in range(_ROUNDS if len(proba) else 0):
+def agreeing_offsets(proba: FloatArray, shares: FloatArray | None, temperature: float) -> FloatArray:
+    """Return offsets (classes,) with which the mean probabilities of rows (rows, classes) are nearly `shares`.
+
+    shares: None: the means before the temperature. Rows with probabilities that are not finite do not count; without
+    any other row all offsets are 0.
+    """
+    proba, offsets = proba[_finite(proba)], np.zeros(proba.shape[1])
+    if not len(proba):
+        return offsets
+    shares = proba.mean(axis=0) if shares is None else shares
+    for _ in range(_ROUNDS):
         mean = tempered(proba, temperature, offsets).mean(axis=0)
         offsets += np.log(shares / np.maximum(mean, 1e-12))
         if np.abs(mean - shares).max() < 1e-6:
             break
     return offsets - offsets.mean()
+
+
+def _finite(proba: FloatArray) -> NDArray[np.bool_]:
+    """Return which rows have finite probabilities alone, (rows,)."""
+    return np.asarray(np.isfinite(proba).all(axis=1))

@@ -20,6 +20,7 @@ from ostrakon.students.calibration import (
     temperature_of,
     temperature_of_accuracy,
 )
+from ostrakon.students.corrected_student import CorrectedStudent
 from ostrakon.students.moment_students import ReleasedMoments, records_by_row
 from ostrakon.students.right_counts import RightCounts
 from ostrakon.students.selection import Released, Selection, select
@@ -110,8 +111,9 @@ def as_sure_as_right(
     labels = np.searchsorted(classes, student.predict(rows))
     proba, offsets = student.predict_proba(rows), np.zeros(len(classes))
     temperature = temperature_of_accuracy(proba, labels, weights, share=accuracy.share, sd=accuracy.sd)
-    if isinstance(student, CalibratedStudent) and student.offsets.any():
-        offsets = agreeing_offsets(proba, proba.mean(axis=0), temperature)
+    before = student.student if isinstance(student, CorrectedStudent) else student
+    if isinstance(before, CalibratedStudent) and before.offsets.any():
+        offsets = agreeing_offsets(proba, None, temperature)
     return replace(selection, student=CalibratedStudent(student, temperature, offsets))
 
 
