@@ -199,8 +199,21 @@ def test_the_kind_that_fits_most_runs_is_found():
     gate, plain = Cost.of(pure=0.5, failure=1e-7), Cost.of(mu=0.1)
     curve = Cost(rdp=tuple(order * 0.005 for order in ORDERS))
     asked = {"epsilon": 2.0, "delta": 1e-5}
-    kinds = [Filter.for_runs_like(each, **asked).kind for each in (gate, plain, curve)]
+    kinds = [Filter.for_runs_like([each], **asked).kind for each in (gate, plain, curve)]
     assert kinds == ["pure", "gaussian", "renyi"]
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.parametrize("cost", [Cost.of(mu=0.1), Cost.of(pure=0.5, failure=1e-7), Cost.of(mu=0.1, failure=1e-7)])
+def test_runs_fit_into_an_account_of_their_least_epsilon_and_of_no_less(cost, runs):
+    costs = [cost] * runs
+    needed = Filter.least_epsilon(costs, delta=1e-5)
+    assert Filter.for_runs_like(costs, epsilon=1.001 * needed, delta=1e-5).admits(costs)
+    assert not Filter.for_runs_like(costs, epsilon=0.99 * needed, delta=1e-5).admits(costs)
+
+
+def test_a_run_that_fails_more_often_than_delta_has_no_least_epsilon():
+    assert Filter.least_epsilon([Cost.of(pure=0.5, failure=1e-4)], delta=1e-5) == math.inf
 
 
 @pytest.mark.parametrize("wrong", [Cost.of(mu=0.1), [1], [Cost.of(mu=0.1), None], None, "ab", 3])
@@ -212,19 +225,19 @@ def test_what_is_no_cost_is_refused_in_words(wrong):
 
 
 @pytest.mark.parametrize(
-    ("cost", "cap", "sentence"),
+    ("costs", "cap", "sentence"),
     [
-        (1, {}, r"cost must be a Cost, got 1\."),
-        (None, {}, r"cost must be a Cost, got None\."),
-        ([Cost.of(mu=0.1)], {}, r"cost must be a Cost, got \[Cost"),
-        (Cost.of(mu=0.1), {"epsilon": "1"}, r"epsilon must be a finite number above 0, got '1'\."),
-        (Cost.of(mu=0.1), {"epsilon": 2000}, r"epsilon must be at most 1000, got 2000\."),
-        (Cost.of(mu=0.1), {"delta": None}, r"delta must be a number strictly between 0 and 1, got None\."),
+        (1, {}, r"costs must be a list of Cost, got 1\."),
+        (None, {}, r"costs must be a list of Cost, got None\."),
+        ([Cost.of(mu=0.1), 2], {}, r"costs must be a list of Cost, got \[Cost"),
+        ([Cost.of(mu=0.1)], {"epsilon": "1"}, r"epsilon must be a finite number above 0, got '1'\."),
+        ([Cost.of(mu=0.1)], {"epsilon": 2000}, r"epsilon must be at most 1000, got 2000\."),
+        ([Cost.of(mu=0.1)], {"delta": None}, r"delta must be a number strictly between 0 and 1, got None\."),
     ],
 )
-def test_a_filter_for_what_cannot_be_is_refused_in_words(cost, cap, sentence):
+def test_a_filter_for_what_cannot_be_is_refused_in_words(costs, cap, sentence):
     with pytest.raises(InvalidInput, match=sentence):
-        Filter.for_runs_like(cost, **{"epsilon": 1.0, "delta": 1e-5, **cap})
+        Filter.for_runs_like(costs, **{"epsilon": 1.0, "delta": 1e-5, **cap})
 
 
 @pytest.mark.parametrize(

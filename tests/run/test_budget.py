@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import shutil
 import signal
 import tomllib
@@ -219,11 +220,16 @@ def test_nearly_the_same_data_get_no_full_budget_by_themselves(task, tmp_path, u
     assert {each.relation for each in Ledger(url).accounts().values()} == {"add-remove", "replace"}
 
 
-def test_a_run_that_fits_into_no_account_opens_none(task, tmp_path, url):
-    no_room = r"leave room for this run of epsilon [\d.]+, which would take \d+(\.\d)?% of it; got 0\.5: no account"
-    with pytest.raises(InvalidInput, match=no_room):
-        run(tmp_path / "one", task, asked(url, budget=0.5))
+def test_a_run_that_fits_into_no_account_opens_none_and_learns_the_least_budget(task, tmp_path, url, monkeypatch):
+    no_room = r"budget must be at least (\d\.\d+) for this run of epsilon [\d.]+, got 0\.01: no account was opened"
+    with pytest.raises(InvalidInput, match=no_room) as refused:
+        run(tmp_path / "one", task, asked(url, budget=0.01))
     assert not Ledger(url).accounts()
+    monkeypatch.setattr(steps, "view_of", lambda *_, **__: pytest.fail("trained"))
+    needed = float(re.search(no_room, str(refused.value)).group(1))
+    for budget, ends in ((needed - 0.002, InvalidInput), (needed, pytest.fail.Exception)):
+        with pytest.raises(ends):
+            run(tmp_path / "one", task, asked(url, budget=budget))
 
 
 @pytest.mark.slow

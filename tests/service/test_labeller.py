@@ -135,7 +135,7 @@ def test_the_account_ends_and_known_rows_go_on(place, ask, rows):
 
 @pytest.mark.slow
 def test_a_budget_without_room_for_a_block_opens_no_account(place):
-    with pytest.raises(Refused, match=r"room for this run of epsilon [0-9.]+ and what comes after it"):
+    with pytest.raises(Refused, match=r"at least [0-9.]+ for this run of epsilon [0-9.]+ and what comes after it"):
         place.open(budget=6.5)
     assert Ledger(place.ledger).accounts() == {}
     assert place.open(budget=20.0).blocks_left() > 0

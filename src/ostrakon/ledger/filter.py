@@ -1,8 +1,9 @@
 """The privacy filter of an account, which decides whether a run still fits. Its caps are fixed in advance."""
 
+import contextlib
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -12,7 +13,7 @@ import numpy as np
 
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.rdp import Curve
-from ostrakon.ledger.cost import ORDERS, Cost, require_cost
+from ostrakon.ledger.cost import ORDERS, Cost
 from ostrakon.ledger.total import Total
 from ostrakon.numerics.inverse import least
 from ostrakon.numerics.rounding import above, below
@@ -128,12 +129,12 @@ class Filter:
         return cls(epsilon=epsilon, delta=delta, kind=kind, order=order, mu=mu, rho=rho, failure=of_failures)
 
     @classmethod
-    def for_runs_like(cls, cost: Cost, *, epsilon: float, delta: float) -> Self:
-        """Return the filter within which most runs of this cost fit: a public choice, because the cost is public.
+    def for_runs_like(cls, costs: Iterable[Cost], *, epsilon: float, delta: float) -> Self:
+        """Return the filter within which most runs of these costs fit: a public choice, because costs are public.
 
         Parameters
         ----------
-        cost : Cost
+        costs : iterable of Cost
         epsilon, delta
             As of `Filter`.
 
@@ -142,21 +143,25 @@ class Filter:
         InvalidInput
             If no kind of filter can have this cap.
         """
-        costs = [require_cost(cost)]
+        costs = _costs(costs)
+        return min(cls._of_all_kinds(epsilon, delta), key=lambda cap: cap.fraction_used(costs))
+
+    @classmethod
+    def least_epsilon(cls, costs: Iterable[Cost], *, delta: float) -> float:
+        """Return the epsilon of an account in which these runs together just fit; inf if there is none."""
+        costs = _costs(costs)
+        return min(cap.spent(costs) for cap in cls._of_all_kinds(LARGEST, delta))
+
+    @classmethod
+    def _of_all_kinds(cls, epsilon: float, delta: float) -> list[Self]:
+        """Return a filter of every kind and order that this cap allows."""
         # A Gaussian filter exists for every possible cap; an impossible one is refused here.
-        cls.create(epsilon=epsilon, delta=delta)
-        candidates: list[tuple[float, Self]] = []
+        caps = [cls.create(epsilon=epsilon, delta=delta)]
         for kind in KINDS:
-            orders: Sequence[float | None] = ORDERS if KINDS[kind][1] else [None]
-            if kind == MIXED:
-                orders = [None]
-            for order in orders:
-                try:
-                    cap = cls.create(epsilon=epsilon, delta=delta, kind=kind, order=order)
-                except InvalidInput:
-                    continue
-                candidates.append((cap.fraction_used(costs), cap))
-        return min(candidates, key=lambda candidate: candidate[0])[1]
+            for order in ORDERS if kind == RENYI else [None]:
+                with contextlib.suppress(InvalidInput):
+                    caps.append(cls.create(epsilon=epsilon, delta=delta, kind=kind, order=order))
+        return caps
 
     def require_sound(self) -> None:
         """Refuse a filter with more room than `create` gives."""

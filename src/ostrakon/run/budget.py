@@ -6,6 +6,7 @@ To settle is to note a checksum of what was drawn; nothing is given back.
 from __future__ import annotations
 
 import hashlib
+import math
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from ostrakon.planning.plan import Plan, shape
 from ostrakon.run.folder import Receipts
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.stages.answers import Answers
+from ostrakon.statements.statement import round_up
 from ostrakon.validation import InvalidInput
 
 if TYPE_CHECKING:
@@ -412,17 +414,16 @@ def _open_account(
             f"by {bind}; "
             "else name a new one: records and users, and different neighbours, need accounts of their own."
         )
-    like = {"epsilon": options.budget, "delta": plans[0].delta}
-    caps = [Filter.for_runs_like(cost, **like) for cost in costs_of_plan(plans[0])]
+    delta, forms = plans[0].delta, list(zip(*map(costs_of_plan, plans), strict=False))
+    caps = [Filter.for_runs_like(costs, epsilon=options.budget, delta=delta) for costs in forms]
     shares = [cap.fraction_used([cost_within(cap, plan) for plan in plans]) for cap in caps]
     cap = caps[shares.index(min(shares))]
-    costs = [cost_within(cap, plan) for plan in plans]
-    if not cap.admits(costs):
-        what = f"this run of epsilon {plans[0].guarantee.epsilon:.4g}"
-        what += "" if len(costs) == 1 else " and what comes after it"
+    if not cap.admits([cost_within(cap, plan) for plan in plans]):
+        least = min(Filter.least_epsilon(costs, delta=delta) for costs in forms)
         raise Refused(
-            f"budget must leave room for {what}, which would take {100 * cap.fraction_used(costs):.4g}% of it; "
-            f"got {options.budget:g}: no account was opened."
+            f"budget must be {f'at least {round_up(least):.10g}' if math.isfinite(least) else 'infinite'} for this run "
+            f"of epsilon {plans[0].guarantee.epsilon:.4g}{' and what comes after it' if len(plans) > 1 else ''}, got "
+            f"{options.budget:g}: no account was opened."
         )
     name = options.ledger_account or f"data-{known + 1}"
     return ledger.open(name, cap=cap, fingerprint=fingerprint, **of)
