@@ -8,7 +8,7 @@ from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.rdp import Curve
 from ostrakon.audit import LAW_CLAIM, SAMPLES_CLAIM, SAMPLES_LAW, audit
 from ostrakon.audit.law_profile import law_epsilons
-from ostrakon.audit.table_noise import TABLE_NOISE
+from ostrakon.audit.result import TABLE_NOISE
 from ostrakon.mechanisms import MECHANISMS, BoundedGNMax, GNMax, LNMax, Mechanism
 from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
 from ostrakon.mechanisms.rdp import rdp_of_bounded_range

@@ -6,7 +6,8 @@ from planted import TABLES, WRONG_NOISE, quiet_table, wrong_table
 
 from ostrakon.audit import audit
 from ostrakon.audit.repeated_noise import repeated_noise_breaks
-from ostrakon.audit.table_noise import TABLE_NOISE, noise_breaks, table_finding
+from ostrakon.audit.result import TABLE_NOISE
+from ostrakon.audit.table_noise import noise_breaks, table_finding
 from ostrakon.mechanisms import MECHANISMS, BoundedGNMax, MomentGNMax, QuantityGNMax
 
 SIGMA, NUMBERS = 3.0, 20_000

@@ -129,9 +129,9 @@ def test_trained_teachers_are_poisoned_and_nothing_is_written(folder):
     found = json.loads(done.stdout)
     assert found["findings"] == {
         "one record moves one vote": None,
-        "samples against the claim": None,
-        "samples against the law": None,
-        "law against the claim": None,
+        "sampled outputs vs. claimed epsilon": None,
+        "sampled outputs vs. stated probabilities": None,
+        "exact epsilon vs. claimed epsilon": None,
     }
     assert (found["samples"], found["queries"], found["delta"]) == (400, 5, 1e-5)
     assert found["claimed"] == pytest.approx(2.0, abs=0.01)

@@ -60,10 +60,10 @@ def audit(
 ) -> AuditResult:
     """Search for a contradiction between what `subject` does and what it claims, on two neighbouring data sets.
 
-    `findings` names each test: the noise of released tables (counts, sums of features) against its law; samples against
-    the claim (at `delta`, and on the whole curve that a mechanism claims); samples against the law (the answers must
-    have the probabilities that the mechanism states); the law against the claim (the exact epsilon of the law on these
-    neighbours must not exceed the claim; this test needs no samples).
+    `findings` names each test: noise of the released tables (counts, sums of features), against its law; sampled
+    outputs vs. claimed epsilon (at `delta`, and on the whole curve that a mechanism claims); sampled outputs vs. stated
+    probabilities (of the mechanism); exact epsilon vs. claimed epsilon (by the stated probabilities on these
+    neighbours; this test needs no samples).
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def _law_claim_finding(law: Mechanism, pairs: Sequence[Pair], claims: Claims) ->
             if exact > claimed * (1 + _TOLERANCE) + _TOLERANCE:
                 return Finding(
                     test=LAW_CLAIM,
-                    detail=f"at delta {delta:g} the law costs {exact:.4g} with votes "
+                    detail=f"at delta {delta:g} the exact epsilon is {exact:.4g} with votes "
                     f"{tuple(pair[0].counts[0].tolist())} and {tuple(pair[1].counts[0].tolist())} where {claimed:.4g} "
                     "is claimed",
                 )

@@ -48,7 +48,7 @@ def law_contradiction(
     if lower <= p + _NUMERICAL and p - _NUMERICAL <= upper:
         return None
     return (
-        f"an event of whole runs has frequency {hits / samples:.4g} in the samples and probability {p:.4g} by the law"
+        f"a set of outputs has frequency {hits / samples:.4g} in the samples and a stated probability of {p:.4g}"
     )
 
 
@@ -104,7 +104,7 @@ def _wrong_frequency(counts: IntArray, law: FloatArray, votes: Votes, *, samples
     what = "no answer" if outcome == votes.classes else f"answer {outcome}"
     return (
         f"with votes {tuple(votes.counts[query].tolist())}, {what} has frequency "
-        f"{counts[query, outcome] / samples:.4g} in the samples and probability {law[query, outcome]:.4g} by the law"
+        f"{counts[query, outcome] / samples:.4g} in the samples and a stated probability of {law[query, outcome]:.4g}"
     )
 
 

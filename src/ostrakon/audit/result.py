@@ -4,10 +4,11 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-SAMPLES_CLAIM = "samples against the claim"
-SAMPLES_LAW = "samples against the law"
-LAW_CLAIM = "law against the claim"
+SAMPLES_CLAIM = "sampled outputs vs. claimed epsilon"
+SAMPLES_LAW = "sampled outputs vs. stated probabilities"
+LAW_CLAIM = "exact epsilon vs. claimed epsilon"
 ONE_RECORD = "one record moves one vote"
+TABLE_NOISE = "noise of the released tables"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ class AuditResult:
     samples : int
         Runs on each data set.
     seen : tuple of two ints
-        How often the chosen event happened on each data set.
+        How often the outputs that best distinguish the two occurred on each data set.
     findings : tuple of Finding
         Results of the tests.
 

@@ -4,12 +4,11 @@ import numpy as np
 from scipy import stats
 
 from ostrakon.audit.repeated_noise import largest_product, repeated_noise_breaks, wrong_size
-from ostrakon.audit.result import Finding
+from ostrakon.audit.result import TABLE_NOISE, Finding
 from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.validation import fraction, positive
 from ostrakon.votes import STEPS, BoundedVotes, Moments
 
-TABLE_NOISE = "noise of the released tables"
 _CELLS, _CLASSES, _TEACHERS = 64, 3, 1000
 _MOST = 200_000
 """Number of tested values of a table: enough to detect one percent of missing noise."""

@@ -110,9 +110,8 @@ def _tell(result: Any, *, as_json: bool, warning: str = "") -> None:
         for finding in result.findings:
             table.add_row(finding.test.capitalize(), finding.detail or "no contradiction")
         table.add_row("Neighbouring votes", f"{result.neighbours[0]} and {result.neighbours[1]}")
-        table.add_row(
-            "Event seen", f"{result.seen[0]:,} and {result.seen[1]:,} times in {result.samples:,} runs on each"
-        )
+        times = f"{result.seen[0]:,} and {result.seen[1]:,} times in {result.samples:,} runs on each"
+        table.add_row("Distinguishing outputs", times)
         console.print(table)
         console.print(result.verdict, style="bold red" if result.refuted else "")
         if warning:
