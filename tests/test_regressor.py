@@ -132,7 +132,7 @@ def test_bad_data_are_refused():
     with pytest.raises(InvalidInput, match="The target is missing in 1 of 3000 rows"):
         model.fit(pd.DataFrame(X), [None, *Y[1:]], X_public=pd.DataFrame(PUBLIC))
     for text in (np.array(["a"] * 3000, object), np.array(["a"] * 3000)):
-        with pytest.raises(InvalidInput, match="The target must be a number, with a decimal point, in every row"):
+        with pytest.raises(InvalidInput, match=r"The target must be a number such as 12\.5 \(a decimal point"):
             model.fit(X, text, X_public=PUBLIC)
     with pytest.raises(InvalidInput, match="finite number"):
         model.fit(pd.DataFrame(X), np.where(Y > 9, np.nan, Y), X_public=pd.DataFrame(PUBLIC))

@@ -77,7 +77,7 @@ def test_the_table_says_what_is_refused_in_full_and_what_it_rests_on(planned, tm
     assert "Refused, bounded-gnmax at epsilon 0.01: " in words
     assert "600 private records, 200 public rows, 2 classes, delta 1e-05" in words
     assert "No accuracy is forecast: none was asked for." in words
-    assert "votes / noise: the votes on a query, divided by the standard deviation of their noise." in words
+    assert "noise: its standard deviation, in votes. signal-to-noise: the votes on a query, divided by it." in words
     assert "whether this record was used or another one in its place" in words
     assert re.search(
         r"Estimated accuracy, [a-z-]+ at epsilon 2: ±[0-9.]+ percentage points, for 5.0% of the cost\.", words

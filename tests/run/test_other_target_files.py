@@ -137,7 +137,11 @@ def test_folders_and_arrays_are_read_alike(folders):
 @pytest.mark.parametrize(
     ("kind", "by", "sentence"),
     [
-        ("labelled", {"coding": Quantity(low=0, high=8)}, "The target must be a number, with a decimal point"),
+        (
+            "labelled",
+            {"coding": Quantity(low=0, high=8)},
+            r"a number such as 12\.5 \(a decimal point, not a comma\) in",
+        ),
         ("pictures", {"coding": Labels(names=NAMES)}, "is not among the labels left, top; name all of them"),
         ("numbers", {"coding": Labels(names=NAMES)}, "must have whole numbers or text as labels"),
         (

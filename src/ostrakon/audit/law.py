@@ -47,9 +47,7 @@ def law_contradiction(
     lower, upper = clopper_pearson(hits, samples=samples, error=error / 4)
     if lower <= p + _NUMERICAL and p - _NUMERICAL <= upper:
         return None
-    return (
-        f"a set of outputs has frequency {hits / samples:.4g} in the samples and a stated probability of {p:.4g}"
-    )
+    return f"a set of outputs has frequency {hits / samples:.4g} in the samples and a stated probability of {p:.4g}"
 
 
 def _choose_event(pilot: IntArray, law: Mechanism, votes: Votes, stated: FloatArray) -> "tuple[Score, int, int]":

@@ -130,4 +130,6 @@ def _number(cell: Any) -> float:
         return float(cell)
     if isinstance(cell, int | float | Decimal | np.integer | np.floating) and not isinstance(cell, bool):
         return float(cell)
-    raise InvalidInput(f"The target must be a number, with a decimal point, in every row, got {quote(cell)}.")
+    raise InvalidInput(
+        f"The target must be a number such as 12.5 (a decimal point, not a comma) in every row, got {quote(cell)}."
+    )

@@ -225,8 +225,9 @@ class Table:
             f"({number} IS NULL OR isnan({number}) OR isinf({number}))) FROM ({self.label_query(column)})"
         )[0]
         if missing or wrong:
-            what, how_many = ("missing", missing) if missing else ("not a number with a decimal point", wrong)
-            refusal = f"The target {column!r} must be a number in every row, and it is {what} in {how_many} of {rows}."
+            what, how_many = ("missing", missing) if missing else ("not", wrong)
+            refusal = f"The target {column!r} must be a number such as 12.5 (a decimal point, not a comma) in every "
+            refusal += f"row, and it is {what} in {how_many} of {rows}."
             refusal += " Leave these rows out." if missing else ""
             unit = unit_of(self.label_counts(column)) if wrong == rows >= OFTEN else None
             if unit is not None:
