@@ -23,6 +23,7 @@ from ostrakon.options.files import Files
 from ostrakon.options.options import Options
 from ostrakon.report.charts import budget_shares
 from ostrakon.report.release import publish
+from ostrakon.report.table import run_table
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.pipeline import run
 from ostrakon.run.stages import answers, votes
@@ -113,9 +114,14 @@ def test_a_release_says_what_was_counted_and_its_student_loads(files):
     assert said["tuned"]["student"] == "additive, the student of runs without public rows"
     card = (release / "model_card.md").read_text()
     assert "There were no public rows." in card
+    assert "21 cells counted" in card
+    assert "answered" not in card
     assert "of 2 columns the number of records by cell and class" in card
     assert "noisy counts of the private rows by column, without public rows" in card.split("## Privacy")[0]
     assert "people in the public file" not in card, "there is no public file"
+    rows = dict(zip(*(column.cells for column in run_table(outcome, release=release).columns), strict=True))
+    assert rows["Cells counted"] == "21"
+    assert "Answers" not in rows
     right = pd.read_csv(release / "noisy_errors.csv")
     assert (list(right.columns), list(right["class"])) == (["class", "right", "wrong"], ["no", "yes"])
     student, _, *recalls = outcome.statement.estimates
@@ -126,7 +132,9 @@ def test_a_release_says_what_was_counted_and_its_student_loads(files):
     assert tuple(counts["cell"]) == DOMAIN.cell_names()
     np.testing.assert_array_equal(counts[["no", "yes"]], outcome.answers.counts)
     shares = {what: share for what, share, _ in budget_shares(outcome)}
-    assert shares == pytest.approx({"counts of pairs of columns": 0.3, "counts of errors": 0.05, "answers": 0.65})
+    assert shares == pytest.approx(
+        {"counts of pairs of columns": 0.3, "counts of errors": 0.05, "counts of cells": 0.65}
+    )
     everything = b"".join(file.read_bytes() for file in release.rglob("*") if file.is_file())
     assert PRIVATE.encode() not in everything, "a word that is in no public list"
     rows = pd.DataFrame(

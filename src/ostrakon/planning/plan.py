@@ -70,10 +70,15 @@ class Plan:
         return self.queries // (self.labels or 1)
 
     @property
+    def described(self) -> bool:
+        """Whether columns are described in place of public rows: their cells are the queries."""
+        return self.tuned.get("number of queries") == DESCRIBED_CELLS
+
+    @property
     def cost_shares(self) -> dict[str, float]:
-        """What is released and its share of the cost (`Mechanism.cost_shares`), by what the sums are in this run."""
-        described = self.tuned.get("number of queries") == DESCRIBED_CELLS
-        names = {"sums of features": "counts of pairs of columns"} if described else {}
+        """What is released and its share of the cost (`Mechanism.cost_shares`), by what it is in this run."""
+        cells = {"answers": "counts of cells", "sums of features": "counts of pairs of columns"}
+        names = cells if self.described else {}
         return {names.get(what, what): share for what, share in self.mechanism.cost_shares.items()}
 
     def _repr_html_(self) -> str:

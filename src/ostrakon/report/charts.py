@@ -162,7 +162,7 @@ def budget_shares(outcome: FinishedRun) -> list[tuple[str, float, Colour]]:
     plan = outcome.plan
     if plan.per_record:
         shares = plan.cost_shares
-        together = f"all {outcome.statement.answered} answers together: each record votes on few of them"
+        together = f"all {outcome.statement.answered} {next(iter(shares))} together: each record votes on few of them"
         segments = [(together if len(shares) == 1 else what, share) for what, share in shares.items() if share > 0]
         return [(what, share, "answered" if at % 2 == 0 else "check") for at, (what, share) in enumerate(segments)]
     queries = outcome.statement.queries

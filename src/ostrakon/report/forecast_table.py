@@ -150,8 +150,11 @@ def offer_table(offer: Offer) -> Table:
     table.add_row("Mechanism", offer.mechanism)
     table.add_row("Teachers", f"{plan.teachers:,}" + (f" (every {offer.unit} is one)" if plan.per_record else ""))
     queries, answers, noise, signal, worst, odds = _cells(offer)
-    table.add_row("Queries", queries)
-    table.add_row("Answers", answers)
+    if plan.described:
+        table.add_row("Cells counted", queries)
+    else:
+        table.add_row("Queries", queries)
+        table.add_row("Answers", answers)
     table.add_row("Noise", noise if noise == "–" else f"standard deviation of {noise} votes")
     table.add_row("Signal-to-noise", f"{signal} (votes on a query, divided by that)" if signal != "–" else signal)
     if plan.per_record and len(costs := _costs(plan)) > 1:

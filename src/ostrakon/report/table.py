@@ -64,8 +64,11 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
     statement = outcome.statement
     every = f" (every {statement.unit} is one)" if outcome.plan.per_record else ""
     yield "Teachers", f"{statement.teachers:,}{every}"
-    yield "Queries", f"{statement.queries:,}"
-    yield "Answers", f"{statement.answered:,}"
+    if outcome.plan.described:
+        yield "Cells counted", f"{statement.queries:,}"
+    else:
+        yield "Queries", f"{statement.queries:,}"
+        yield "Answers", f"{statement.answered:,}"
     for index, batch in enumerate(statement.rounds, start=1):
         yield "Mechanism" if len(statement.rounds) == 1 else f"Round {index}", _mechanism(batch.mechanism)
     yield from _privacy(outcome)

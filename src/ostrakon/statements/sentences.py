@@ -97,7 +97,7 @@ def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
 
 def rounds_in_words(content: dict[str, Any]) -> str:
     """Who votes on what, round by round."""
-    asked = "; then ".join(_round_in_words(item) for item in content["rounds"])
+    asked = "; then ".join(_round_in_words(item, described="public_rows" in content) for item in content["rounds"])
     number = f"{content['teachers']:,}"
     if any("max_contributions" in item["parameters"] for item in content["rounds"]):
         one = "record" if of_records(content) else "user"
@@ -147,10 +147,15 @@ _KINDS = {
 }
 
 
-def _round_in_words(item: dict[str, Any]) -> str:
+def _round_in_words(item: dict[str, Any], *, described: bool) -> str:
     parameters = ", ".join(f"{name} {_short(value)}" for name, value in item["parameters"].items() if value is not None)
     cap = "" if item["max_answers"] is None else f", at most {item['max_answers']} answers"
-    return f"{item['mechanism']} ({parameters}): {item['queries']} queries{cap}, {item['answered']} answered"
+    asked = (
+        f"{item['queries']} cells counted"
+        if described
+        else f"{item['queries']} queries{cap}, {item['answered']} answered"
+    )
+    return f"{item['mechanism']} ({parameters}): {asked}"
 
 
 def _short(value: Any) -> str:
