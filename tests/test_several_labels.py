@@ -57,6 +57,20 @@ def test_the_release_says_the_same_and_names_what_was_done(model, tmp_path):
     assert (release / "noisy_counts.csv").read_text().startswith("row,a,b,c,d,e,not a,")
 
 
+def test_probabilities_follow_a_curve_and_rows_keep_their_order(model):
+    """A clipped line says 0 and 1 of rows that it is not sure of, which costs log loss."""
+    student = model.finished_.student.student
+    scores = student.directions_.unrounded(model.finished_.student.representation.transform(TEST)) @ student.coef_
+    likely, line = model.predict_proba(TEST), np.clip((scores + 1) / 2, 1e-6, 1 - 1e-6)
+    assert (line[:, 0] < 1e-5).any()
+    assert likely.min() > 0
+    assert likely.max() < 1
+    for column in range(5):
+        assert (np.diff(likely[np.argsort(scores[:, column]), column]) >= 0).all()
+    losses = [-np.log(np.where(RIGHT == 1, proba, 1 - proba)).mean() for proba in (likely, line)]
+    assert losses[0] < losses[1] - 0.01
+
+
 def test_few_labels_of_many_are_cheaper():
     many = np.zeros((5000, 30), int)
     many[np.arange(5000), (X[:, 0] > np.median(X[:, 0])).astype(int)] = 1

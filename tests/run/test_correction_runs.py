@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import ostrakon
+import ostrakon.run.stages.corrections as corrections
 import ostrakon.run.steps as steps
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.data.consent import Consent
@@ -270,6 +271,32 @@ def test_the_released_student_says_what_the_one_in_memory_says(given, tmp_path):
         released = load_student(tmp_path / objective / "release")
         np.testing.assert_allclose(released.predict_proba(frame), finished.student.predict_proba(frame), atol=1e-9)
         assert list(released.predict(frame)) == [str(one) for one in finished.student.predict(frame)]
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_columns_that_do_not_depend_on_each_other_are_all_corrected(earlier, tmp_path, monkeypatch):
+    """earlier: a release of a version that corrected as many directions as it had sums of features."""
+    rng = np.random.default_rng(0)
+    tables = [pd.DataFrame(rng.integers(0, 2, (number, 40))).add_prefix("b") for number in (1500, 500)]
+    labels = np.where(tables[0].iloc[:, :8].sum(axis=1) + rng.normal(size=1500) > 4, "p", "n")
+    paths = [tmp_path / name for name in ("private.csv", "public.csv")]
+    tables[0].assign(y=labels).to_csv(paths[0], index=False)
+    tables[1].to_csv(paths[1], index=False)
+    with monkeypatch.context() as patched:
+        if earlier:
+            patched.setattr(corrections, "worth_correcting", lambda *rows, **numbers: 0)
+        release = tmp_path / "run" / "release"
+        given = {"private": paths[0], "target": "y", "classes": "n, p", "epsilon": 1.0}
+        finished = ostrakon.train(**given, public=paths[1], out=tmp_path / "run").outcome
+    lines = {name: len(pd.read_csv(release / f"noisy_{name}.csv")) for name in ("moments", "corrections")}
+    assert lines["moments"] < 35
+    assert lines["corrections"] == (lines["moments"] if earlier else 41)
+    assert uncalibrated(finished.student.student).directions.directions == lines["corrections"]
+    ostrakon.refit(release, out=tmp_path / "same", public=paths[1])
+    for name in ("student.onnx", "noisy_corrections.csv"):
+        assert (tmp_path / "same" / name).read_bytes() == (release / name).read_bytes()
+    proba = load_student(release).predict_proba(tables[1])
+    np.testing.assert_allclose(proba, finished.student.predict_proba(tables[1]), atol=1e-9)
 
 
 @pytest.mark.slow

@@ -117,13 +117,15 @@ def majority(graph: Graph, model: Any, rows: str) -> Answer:
 
 def quantity(graph: Graph, model: Any, rows: str) -> Answer:
     """Write `QuantityRidge`: a weight for each feature of a `SumMap`, as a share of the range."""
-    share = graph.add("Squeeze", shares(graph, model, model.coef_[:, None], rows), AXIS)
+    share = graph.add("Div", graph.add("Add", scores(graph, model, model.coef_[:, None], rows), 1.0), 2.0)
+    share = graph.add("Squeeze", graph.add("Min", graph.add("Max", share, 0.0), 1.0), AXIS)
     return share, share
 
 
 def label_ridge(graph: Graph, model: Any, rows: str) -> Answer:
     """Write `LabelRidge`: 0 or 1 for every label, and its probability."""
-    likely = shares(graph, model, model.coef_, rows)
+    scaled = graph.add("Mul", scores(graph, model, model.coef_, rows), as_doubles(model.slopes_)[None])
+    likely = graph.add("Sigmoid", graph.add("Add", scaled, as_doubles(model.shifts_)[None]))
     return reached(graph, likely, model.thresholds_), likely
 
 
@@ -132,8 +134,8 @@ def reached(graph: Graph, likely: str, thresholds: Any) -> str:
     return graph.add("Cast", graph.add("GreaterOrEqual", likely, as_doubles(thresholds)[None]), to=7)
 
 
-def shares(graph: Graph, model: Any, coefficients: Any, rows: str) -> str:
-    """Linear models of the features of a `SumMap`, (features, targets), from -1 to 1, as shares from 0 to 1."""
+def scores(graph: Graph, model: Any, coefficients: Any, rows: str) -> str:
+    """Linear models of the features of a `SumMap`, (features, targets)."""
     directions = model.directions_
     weights = directions.weights_by_part(coefficients)
     away = graph.add("Sub", rows, as_doubles(directions.centre)[None])
@@ -152,8 +154,7 @@ def shares(graph: Graph, model: Any, coefficients: Any, rows: str) -> str:
     turned = graph.add("MatMul", away, as_doubles(directions.waves))
     for shape, of_waves in (("Cos", weights.cosines), ("Sin", weights.sines)):
         total = graph.add("Add", total, graph.add("MatMul", graph.add(shape, turned), of_waves))
-    share = graph.add("Div", graph.add("Add", total, 1.0), 2.0)
-    return graph.add("Min", graph.add("Max", share, 0.0), 1.0)
+    return total
 
 
 def squared_distances(graph: Graph, rows: str, points: Any) -> str:

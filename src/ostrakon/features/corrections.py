@@ -1,9 +1,61 @@
 """What a row adds to the sums that correct a student: features times the student's error, in bounded whole steps."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ostrakon.validation import InvalidInput
+from ostrakon.numerics.threads import on_one_thread
+from ostrakon.validation import InvalidInput, positive, whole
 from ostrakon.votes import STEPS, FloatArray, IntArray
+
+_EXPLAINED = 0.25
+"""Share of the variance of errors that is linear in the features, for `worth_correcting`. Chosen on tables: see
+benchmarks/README.md.
+"""
+
+
+def worth_correcting(public: ArrayLike, *, records: int, noise: float) -> int:
+    """Return the number of principal directions whose sums promise the best correction, from public numbers alone.
+
+    Parameters
+    ----------
+    public : array of float, shape (rows, features)
+        Features of the public rows.
+    records : int
+        Number of private records.
+    noise : float
+        Standard deviation of the noise on each sum, in votes.
+
+    Returns
+    -------
+    int
+        From 1 to the number of features.
+
+    Notes
+    -----
+    With more directions, each has a smaller part of the length of a vote. Let the errors be linear in the features,
+    with weights of the same variance in all directions. Of k directions with the variances v_j, each row then adds a
+    part v_j / (v_1 + ... + v_k) of a squared vote to direction j, and the best estimate of its weight from the noisy
+    sum has a known variance. The number k at which the estimated errors have the largest variance is returned: all
+    directions if their variances are equal, and few if they decrease fast.
+
+    Examples
+    --------
+    >>> equal, decreasing = np.ones(40), 0.8 ** np.arange(40)
+    >>> rows = [np.vstack([np.diag(lengths), -np.diag(lengths)]) for lengths in (equal, decreasing)]
+    >>> [worth_correcting(public, records=3000, noise=10.0) for public in rows]
+    [40, 13]
+    """
+    rows = np.asarray(public, np.float64)
+    ratio = whole("records", records, at_least=1) / positive("noise", noise)
+    away = rows - rows.mean(axis=0)
+    with on_one_thread():
+        variances = np.maximum(np.linalg.eigvalsh(away.T @ away / len(rows))[::-1], 0.0)
+    length = np.cumsum(variances)
+    if not length[-1] > 0:
+        return 1
+    signal = _EXPLAINED / length[-1] * ratio**2 / 2 * np.square(variances)
+    known = [(variances[:k] * signal[:k] / (signal[:k] + length[k - 1])).sum() for k in range(1, len(length) + 1)]
+    return 1 + int(np.argmax(known))
 
 
 def largest_error(proba: FloatArray) -> FloatArray:

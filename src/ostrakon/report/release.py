@@ -294,10 +294,11 @@ def moments_csv(outcome: FinishedRun, moments: FloatArray) -> str:
 
 
 def corrections_csv(outcome: FinishedRun, corrections: FloatArray) -> str:
-    """Return the noisy corrections of the student: a line per direction of the sums of features, a column per class.
+    """Return the noisy corrections of the student: a line per direction, a column per class.
 
-    A record (or user) adds its directions times the error of a first student, at most a vote (Euclidean length), as
-    `ostrakon.features.corrections.correction_steps` says. Numbers are exact: steps of 1/1024 vote.
+    Directions are as in `moments_csv`, or more of the same kind. A record (or user) adds its directions times the error
+    of a first student, at most a vote (Euclidean length), as `ostrakon.features.corrections.correction_steps` says.
+    Numbers are exact: steps of 1/1024 vote.
     """
     return _by_class("direction", range(len(corrections)), outcome, corrections)
 

@@ -355,10 +355,11 @@ def _answers(release: EarlierRelease, statement: Statement, plan: Plan) -> Answe
         raise InvalidInput(f"The noisy counts of errors of the release must be {bins} numbers, as its statement says.")
     if release.errors is not None and not np.isfinite(release.errors).all():
         raise InvalidInput("The noisy counts of errors of the release must be finite numbers.")
-    shape = (0 if release.moments is None else len(release.moments), plan.classes)
-    shape = None if plan.mechanism.correction_noise is None else shape
-    if shape != (None if release.corrections is None else release.corrections.shape):
-        raise InvalidInput(f"The noisy corrections of the release must be {shape} numbers, as its statement says.")
+    corrections, expected = release.corrections, plan.mechanism.correction_noise is not None
+    fits = corrections is None or (corrections.ndim == 2 and corrections.shape[1] == plan.classes)
+    if not fits or expected != (corrections is not None):
+        which = f"a column for each of {plan.classes} classes" if expected else "none"
+        raise InvalidInput(f"The noisy corrections of the release must be {which}, as its statement says.")
     if len(release.taught) != statement.queries:
         raise InvalidInput(
             f"The release must have {statement.queries} answers, as its statement says; got {len(release.taught)}."

@@ -4,7 +4,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.features.labels import LabelMap
@@ -13,6 +15,8 @@ from ostrakon.validation import InvalidInput
 
 FloatArray = NDArray[np.float64]
 
+_LEAST = 1e-3
+"""Smallest probability to which the lines of `curves_of` are clipped."""
 NEEDS_LABELS = "The student of several labels learns from the noisy sums of labels-gnmax, not from labels of rows."
 
 
@@ -22,7 +26,9 @@ class LabelRidge(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     coef_ : array of shape (features, labels)
-        Weights of the features of `SumMap`; a row's score is between -1 (no) and 1 (yes), if it is clipped.
+        Weights of the features of `SumMap`; a row's score is about -1 (no) to 1 (yes).
+    slopes_, shifts_ : array of shape (labels,)
+        The probability of a label is the logistic function of its score times the slope plus the shift (`curves_of`).
     rates_ : array of shape (labels,)
         The released share of records that have each label.
     thresholds_ : array of shape (labels,)
@@ -78,6 +84,7 @@ class LabelRidge(ClassifierMixin, BaseEstimator):
             zero=-1.0 if label_map.limited else 0.0,
         )
         self.directions_ = label_map.sum_map
+        self.slopes_, self.shifts_ = curves_of(rows @ self.coef_)
         self.classes_ = np.arange(labels)
         self.rates_ = released_rates(moments)
         self.thresholds_ = thresholds_of(self.predict_proba(X), self.rates_)
@@ -86,7 +93,7 @@ class LabelRidge(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of every label, (rows, labels)."""
         check_is_fitted(self, "coef_")
-        return np.clip((self.directions_.unrounded(X) @ self.coef_ + 1) / 2, 0, 1)
+        return expit(self.directions_.unrounded(X) @ self.coef_ * self.slopes_ + self.shifts_)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """0 or 1 for every label, (rows, labels)."""
@@ -107,6 +114,26 @@ def votes_on_labels(X: Any, released: Any) -> tuple[FloatArray, FloatArray]:
     return counts, members[:, None] - counts
 
 
+def curves_of(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return slopes and shifts of the logistic curves nearest to (score + 1) / 2, clipped to 0 to 1, (labels,) each.
+
+    scores: of public rows, (rows, labels). Ridge regression has linear probabilities, which leave 0 to 1 and say 0 or 1
+    where they do not know. The curves rise with the score, so they change the order of no rows.
+
+    >>> slope, shift = curves_of(np.linspace(-1, 1, 201)[:, None])
+    >>> slope.round(2).tolist(), shift.round(2).tolist()
+    ([2.61], [0.0])
+    """
+    curves = list[tuple[float, float]]()
+    for column in scores.T:
+        likely, model = np.clip((column + 1) / 2, _LEAST, 1 - _LEAST), LogisticRegression(C=1e3)
+        yes = np.repeat([1, 0], len(column))
+        model.fit(np.tile(column, 2)[:, None], yes, sample_weight=np.concatenate([likely, 1 - likely]))
+        curves.append((max(float(model.coef_[0, 0]), 0.0), float(model.intercept_[0])))
+    slopes, shifts = np.array(curves).T
+    return slopes, shifts
+
+
 def released_rates(moments: Any) -> FloatArray:
     """Estimate the share of records that have each label from the noisy sums of the constant feature, (labels,).
 
@@ -120,7 +147,7 @@ def released_rates(moments: Any) -> FloatArray:
 def thresholds_of(proba: FloatArray, rates: FloatArray) -> FloatArray:
     """Return, for each label, the probability that a share `rates` of the public rows reaches, (labels,).
 
-    likely: of public rows, (rows, labels).
+    proba: of public rows, (rows, labels).
     """
     return np.array([_threshold(column, rate) for column, rate in zip(proba.T, rates, strict=True)])
 

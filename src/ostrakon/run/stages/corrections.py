@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ostrakon.features.corrections import worth_correcting
 from ostrakon.features.moments import MomentMap
 from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.answers import Answers
@@ -15,6 +16,7 @@ from ostrakon.students.calibration import CalibratedStudent, tempered
 from ostrakon.students.corrected_student import CorrectedStudent, bounded, of_all_classes
 from ostrakon.students.selection import Selection
 from ostrakon.teachers.corrections import CorrectionRule
+from ostrakon.validation import InvalidInput
 from ostrakon.votes import FloatArray, IntArray
 
 
@@ -39,11 +41,26 @@ class ErrorInputs:
         return np.column_stack([proba, self.directions.unrounded(X)])
 
 
-def correction_rule(plan: Plan, learning: Learning, queries: IntArray) -> CorrectionRule:
-    """Return how records add to the corrections of a plan whose mechanism has `correction_noise`."""
-    directions = moment_map(plan, learning.view, queries)
-    assert isinstance(directions, MomentMap)
-    return CorrectionRule(directions=directions, classes=plan.classes)
+def correction_rule(
+    plan: Plan, learning: Learning, queries: IntArray, *, directions: int | None = None
+) -> CorrectionRule:
+    """Return how records add to the corrections of a plan whose mechanism has `correction_noise`.
+
+    directions: number of released ones; None: before they are released. Tables may have more than sums of features do,
+    because the penalty of a correction is chosen by its likelihood. Earlier versions had as many.
+    Errors: `InvalidInput` for another number.
+    """
+    sums, noise = moment_map(plan, learning.view, queries), plan.mechanism.correction_noise
+    assert isinstance(sums, MomentMap)
+    assert noise is not None
+    public = learning.view.public
+    worth = 0 if learning.view.embedded else worth_correcting(public, records=plan.teachers, noise=noise)
+    most = max(sums.linear, worth)
+    if directions not in (None, 1 + most, sums.directions):
+        raise InvalidInput(f"The corrections must have {1 + most} directions for these public rows, got {directions}.")
+    if most > sums.linear and directions != sums.directions:
+        sums = MomentMap.of(public, most=most, classes=sums.classes)
+    return CorrectionRule(directions=sums, classes=plan.classes)
 
 
 def corrected(
@@ -64,12 +81,11 @@ def corrected(
     assert sigma is not None
     assert answers.corrections is not None
     released = released_counts(learning, plan, answers, queries, totals=totals)
-    assert released.moments is not None
-    assert isinstance(released.moments.directions, MomentMap)
+    directions = correction_rule(plan, learning, queries, directions=len(answers.corrections)).directions
     rule = student if isinstance(student, CalibratedStudent) else None
     # Without its rule for labels, which comes last.
     base = student if rule is None else CalibratedStudent(rule.student, rule.temperature, rule.offsets)
-    better = CorrectedStudent(base, released.moments.directions)
+    better = CorrectedStudent(base, directions)
     better.fit_corrections(learning.view.public, released, answers.corrections, sigma=sigma)
     last: Any = better
     labels = student if labelled is None else labelled

@@ -24,6 +24,7 @@ from ostrakon.students.corrected_student import CorrectedStudent
 from ostrakon.students.moment_students import ReleasedMoments, records_by_row
 from ostrakon.students.right_counts import RightCounts
 from ostrakon.students.selection import Released, Selection, select
+from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray
 
 
@@ -131,6 +132,11 @@ def released_counts(
         counts = counts + ((totals - counts.sum(axis=1)) / plan.classes)[:, None]
     moments, noise, directions = None, plan.mechanism.moment_noise, moment_map(plan, learning.view, queries)
     if answers.moments is not None and noise is not None and directions is not None:
+        if len(answers.moments) != directions.directions:
+            raise InvalidInput(
+                f"The noisy sums of features must have {directions.directions} lines for these public rows, got "
+                f"{len(answers.moments)}."
+            )
         records = plan.teachers
         if plan.levels and isinstance(directions, MomentMap):
             # Their number by level is private; the noisy sums of the constant estimate their total weight.
