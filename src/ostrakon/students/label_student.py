@@ -129,7 +129,7 @@ def curves_of(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         likely, model = np.clip((column + 1) / 2, _LEAST, 1 - _LEAST), LogisticRegression(C=1e3)
         yes = np.repeat([1, 0], len(column))
         model.fit(np.tile(column, 2)[:, None], yes, sample_weight=np.concatenate([likely, 1 - likely]))
-        curves.append((max(float(model.coef_[0, 0]), 0.0), float(model.intercept_[0])))
+        curves.append((max(float(np.ravel(model.coef_)[0]), 0.0), float(np.ravel(model.intercept_)[0])))
     slopes, shifts = np.array(curves).T
     return slopes, shifts
 
