@@ -13,6 +13,7 @@ from ostrakon.mechanisms import ConfidentGNMax
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import plan_from
+from ostrakon.planning.row_kind import RowKind
 from ostrakon.validation import InvalidInput
 
 SIZES = {"units": 30_000, "pool": 2000, "classes": 10}
@@ -33,7 +34,9 @@ def test_without_epsilon_and_noise_the_epsilon_is_two():
 
 def test_embeddings_pay_more_for_sums_at_the_same_price():
     asked = Options(mechanism="moment-gnmax", epsilon=1.0, parameters={"errors": 0, "corrections": 0})
-    table, embeddings = (make_plan(asked, **SIZES, embedded=embedded) for embedded in (False, True))
+    kinds = (RowKind(), RowKind(embedded=True), RowKind(wide=True))
+    table, embeddings, wide = (make_plan(asked, **SIZES, kind=kind) for kind in kinds)
+    assert wide.mechanism == embeddings.mechanism
     assert (table.mechanism.moments, embeddings.mechanism.moments) == (0.5, 0.8)
     # Of mu squared 0.8 instead of 0.5 pays for the sums, at the same epsilon.
     assert embeddings.mechanism.moment_noise == pytest.approx(
@@ -41,12 +44,12 @@ def test_embeddings_pay_more_for_sums_at_the_same_price():
     )
     assert embeddings.mechanism.sigma2 == pytest.approx(table.mechanism.sigma2 * (0.5 / 0.2) ** 0.5, rel=5e-4)
     assert 0.99 < embeddings.bound.epsilon <= 1
-    chosen = make_plan(replace(asked, parameters={"moments": 0.3}), **SIZES, embedded=True)
+    chosen = make_plan(replace(asked, parameters={"moments": 0.3}), **SIZES, kind=RowKind(embedded=True))
     assert chosen.mechanism.moments == 0.3
     with_corrections = make_plan(replace(asked, parameters={}), **SIZES).mechanism
     assert (with_corrections.moments, with_corrections.corrections) == (0.25, 0.5)
     bounded = Options(mechanism="bounded-gnmax", epsilon=1.0)
-    assert make_plan(bounded, **SIZES, embedded=True).mechanism.moment_noise is None
+    assert make_plan(bounded, **SIZES, kind=RowKind(embedded=True)).mechanism.moment_noise is None
 
 
 def test_given_corrections_leave_a_share_for_counts_of_errors():

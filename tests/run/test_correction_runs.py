@@ -20,6 +20,7 @@ from ostrakon.ledger.ledger import Ledger
 from ostrakon.mechanisms import MomentGNMax
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
+from ostrakon.planning.row_kind import TABLE, RowKind
 from ostrakon.report.recorded import find_recorded
 from ostrakon.report.table import _student
 from ostrakon.run.inputs.private_data import Rows
@@ -123,18 +124,17 @@ def test_one_record_adds_its_own_part_and_the_sums_are_those_of_the_formula(clas
 
 
 def test_what_is_planned():
-    def corrections(units=1000, *, epsilon=4.0, classes=2, embedded=False, images=False, consent=None, **given):
+    def corrections(units=1000, *, epsilon=4.0, classes=2, kind=TABLE, consent=None, **given):
         options = Options(epsilon=epsilon, delta=1e-6, **given)
-        plan = make_plan(
-            options, units=units, pool=500, classes=classes, embedded=embedded, images=images, consent=consent
-        )
+        plan = make_plan(options, units=units, pool=500, classes=classes, kind=kind, consent=consent)
         return getattr(plan.mechanism, "corrections", None)
 
     assert corrections() == 0.5
     assert corrections(100) == corrections(epsilon=0.5) == 0
-    assert corrections(embedded=True) == 0
-    assert corrections(10_000, embedded=True) == 0.5
-    many = {"classes": 21, "embedded": True}
+    assert corrections(kind=RowKind(embedded=True)) == 0
+    assert corrections(10_000, kind=RowKind(embedded=True)) == 0.5
+    assert corrections(kind=RowKind(wide=True)) == 0.5
+    many = {"classes": 21, "kind": RowKind(embedded=True)}
     for other in (many, {"student": "gaussian-process"}, {"parameters": {"moments": 0.3}}):
         assert corrections(10_000, **other) == 0
     assert corrections(parameters={"corrections": 0}) == 0
@@ -148,10 +148,10 @@ def test_what_is_planned():
     consent = Consent(column="level", epsilons={"1": 2.0, "2": 4.0})
     assert corrections(epsilon=None, consent=consent) == 0
     # With images, the student may learn from their pixels, or have no probabilities.
-    assert corrections(10_000, images=True, mechanism="moment-gnmax") == 0
+    assert corrections(10_000, kind=RowKind(images=True), mechanism="moment-gnmax") == 0
     with pytest.raises(InvalidInput, match=r"corrections must be 0 for records with levels of consent, got 0\.1"):
         corrections(epsilon=None, consent=consent, mechanism="moment-gnmax", **asked)
-    for other in ({"student": "gaussian-process"}, many, {"images": True}):
+    for other in ({"student": "gaussian-process"}, many, {"kind": RowKind(images=True)}):
         with pytest.raises(InvalidInput, match=r"corrections must be 0 for a named student, .*, got 0\.1"):
             corrections(**{"mechanism": "moment-gnmax"} | other, **asked)
     domain = Domain.of({name: {"categories": ["x", "y"]} for name in ("a", "b")})

@@ -21,6 +21,7 @@ from ostrakon.options.options import Options
 from ostrakon.planning.choose_mechanism import auto_mechanism
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import plan_from
+from ostrakon.planning.row_kind import RowKind
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.inputs.private_data import PrivateTable, Rows
@@ -324,7 +325,7 @@ def test_the_estimator_takes_per_record_teachers_too(task):
 )
 def test_every_record_is_a_teacher_unless_something_is_asked_of_trained_ones(options, chosen):
     assert auto_mechanism(options) == chosen
-    assert auto_mechanism(options, images=True) == (
+    assert auto_mechanism(options, kind=RowKind(images=True)) == (
         NAME if chosen == "moment-gnmax" and options.student == "auto" else chosen
     )
 
@@ -380,11 +381,13 @@ def test_a_refusal_names_what_would_do():
         make_plan(asked, units=units - 1, pool=500, classes=2)
 
 
-@pytest.mark.parametrize("form", [{}, {"embedded": True}, {"images": True}], ids=["table", "embedded", "images"])
-def test_a_refusal_of_trained_teachers_names_what_answers_without_them(form):
-    sizes = {"units": 600, "pool": 200, "classes": 2, **form}
+@pytest.mark.parametrize(
+    "kind", [RowKind(), RowKind(embedded=True), RowKind(images=True)], ids=["table", "embedded", "images"]
+)
+def test_a_refusal_of_trained_teachers_names_what_answers_without_them(kind):
+    sizes = {"units": 600, "pool": 200, "classes": 2, "kind": kind}
     plan = make_plan(Options(epsilon=1.0), **sizes)
-    assert plan.mechanism.name == ("bounded-gnmax" if "images" in form else "moment-gnmax")
+    assert plan.mechanism.name == ("bounded-gnmax" if kind.images else "moment-gnmax")
     instead = rf"Without trained teachers, {plan.mechanism.name} asks {plan.queries} queries within epsilon "
     with pytest.raises(InvalidInput, match=instead):
         make_plan(Options(teachers=5, epsilon=1.0), **sizes)

@@ -19,13 +19,14 @@ from ostrakon.planning.choose_mechanism import auto_mechanism, needs_trained_tea
 from ostrakon.planning.defaults import DEFAULT_OF_TEACHERS, OF_LABELS, OF_QUANTITIES
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import Plan
+from ostrakon.planning.row_kind import TABLE, RowKind
 from ostrakon.statements.statement import Protects, Unit, round_up
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 
 
 def default_mechanisms(
-    options: Options, *, classes: int, images: bool = False, embedded: bool = False, target: Target = "classes"
+    options: Options, *, classes: int, kind: RowKind = TABLE, target: Target = "classes"
 ) -> tuple[str, ...]:
     """Return the mechanisms that are offered by default: that of these options, and that of trained teachers.
 
@@ -36,7 +37,7 @@ def default_mechanisms(
     if target == "labels":
         default = DEFAULT_OF_TEACHERS if needs_trained_teachers(options) else OF_LABELS
         return (default,) if classes > MOST_OF_TEACHERS else tuple(dict.fromkeys((default, DEFAULT_OF_TEACHERS)))
-    default = auto_mechanism(options, classes=classes, images=images, embedded=embedded)
+    default = auto_mechanism(options, classes=classes, kind=kind)
     return tuple(dict.fromkeys((default, DEFAULT_OF_TEACHERS)))
 
 
@@ -166,19 +167,18 @@ def make_offers(
     pool: int,
     classes: int,
     unit: Unit = "record",
-    images: bool = False,
-    embedded: bool = False,
+    kind: RowKind = TABLE,
     target: Target = "classes",
 ) -> tuple[Offer, ...]:
     """Return every mechanism at every epsilon, as `make_plan` plans it for a run of these public sizes.
 
     options: of all offers; with several mechanisms each gets those that it has (`options_for`). records: number of
-    private records, or of users if they are the unit. images, embedded: as in `make_plan`. target: what is predicted. A
+    private records, or of users if they are the unit. kind: of the public rows. target: what is predicted. A
     refused plan is an offer with a reason.
     Errors: `InvalidInput` for a parameter that no mechanism has.
     """
     sizes: dict[str, Any] = {"units": records, "pool": pool, "classes": classes, "unit": unit}
-    sizes |= {"images": images, "embedded": embedded, "target": target}
+    sizes |= {"kind": kind, "target": target}
     names = [find(name).name for name in mechanisms]
     declared = {name for mechanism in names for name in find(mechanism).declared()}
     unknown = [name for name, value in options.parameters.items() if value is not None and name not in declared]

@@ -8,8 +8,7 @@ from typing import Any
 from ostrakon.data.labels import Labels
 from ostrakon.data.quantity import Quantity
 from ostrakon.data.target import Target, other_target
-from ostrakon.estimators.choices import require_choices, sees_images
-from ostrakon.features.representation import is_embedded
+from ostrakon.estimators.choices import require_choices
 from ostrakon.forecast.interval import MEASURES
 from ostrakon.forecast.least_epsilon import LeastEpsilon, least_epsilon
 from ostrakon.forecast.offers import Offer, default_mechanisms, make_offers, neighbours
@@ -18,6 +17,7 @@ from ostrakon.forecast.rehearsal import REPETITIONS, Rehearsal, rehearse
 from ostrakon.html_table import html_table
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, WORST_CASE, Options
+from ostrakon.planning.row_kind import RowKind
 from ostrakon.progress import Report
 from ostrakon.statements.statement import UNITS, Unit
 from ostrakon.validation import InvalidInput, fraction, positive, whole
@@ -313,15 +313,14 @@ def outlook(
         fraction("accuracy", accuracy)
     if accuracy is not None and rehearsed == NONE:
         raise InvalidInput("accuracy needs simulations, got 'none' for rehearse.")
-    names = _mechanisms(mechanisms, public, options)
+    kind = RowKind.of(public.X, options.representation)
+    names = _mechanisms(mechanisms, public, options, kind)
     require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
     if unit not in UNITS:
         raise InvalidInput(f"unit must be one of {', '.join(UNITS)}, got {unit!r}.")
     sizes: Any = {"unit": unit, "records": records, "pool": public.rows, "classes": len(public.classes)}
     sizes["target"] = public.target
-    kind: Any = {"images": sees_images(public.X, options.representation)}
-    kind["embedded"] = is_embedded(options.representation, public.X)
-    offers = make_offers(options, epsilons=epsilons, mechanisms=names, **kind, **sizes)
+    offers = make_offers(options, epsilons=epsilons, mechanisms=names, kind=kind, **sizes)
     simulated = [offer for offer in offers if rehearsed == ALL or find(offer.mechanism).per_record]
     planned = [offer for offer in simulated if offer.plan is not None]
     why = _why_not_rehearsed(public, rehearsed, unit=unit, simulated=len(simulated), planned=len(planned))
@@ -342,13 +341,12 @@ def outlook(
     return dataclasses.replace(priced, rehearsal=rehearsal, not_rehearsed="", least=least)
 
 
-def _mechanisms(mechanisms: Iterable[str] | str | None, public: PublicRows, options: Options) -> list[str]:
+def _mechanisms(
+    mechanisms: Iterable[str] | str | None, public: PublicRows, options: Options, kind: RowKind
+) -> list[str]:
     """Return the distinct names of the offered mechanisms; refuse an empty list."""
     if mechanisms is None:
-        images = sees_images(public.X, options.representation)
-        embedded = is_embedded(options.representation, public.X)
-        sizes: Any = {"classes": len(public.classes), "images": images, "embedded": embedded}
-        mechanisms = default_mechanisms(options, **sizes, target=public.target)
+        mechanisms = default_mechanisms(options, classes=len(public.classes), kind=kind, target=public.target)
     names = list(dict.fromkeys([mechanisms] if isinstance(mechanisms, str) else mechanisms))
     if not names:
         raise InvalidInput("mechanisms must name at least one mechanism, got none.")

@@ -9,15 +9,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.data.quantity import Quantity
-from ostrakon.estimators.choices import is_images, sees_images
-from ostrakon.features.representation import is_embedded
+from ostrakon.estimators.choices import is_images
 from ostrakon.features.rowwise import take_rows
 from ostrakon.forecast.interval import MEASURES, Forecast, bounds_of
 from ostrakon.forecast.offers import Offer, options_for
@@ -28,6 +27,7 @@ from ostrakon.numerics.threads import on_one_thread
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import Plan
+from ostrakon.planning.row_kind import RowKind
 from ostrakon.progress import Report, in_phase, reporting, showing
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.students.selection import Selection, warned_after
@@ -257,6 +257,11 @@ class _Simulation:
     records: int
     plans: dict[tuple[str, float, int], Plan]
 
+    @cached_property
+    def kind(self) -> RowKind:
+        """The kind of the public rows."""
+        return RowKind.of(self.public.X, self.options.representation)
+
     def run(
         self, repetition: int, students: dict[int, str], *, report: Report | None = None, total: int = 0
     ) -> _Result:
@@ -320,11 +325,9 @@ class _Simulation:
         if (mechanism, epsilon, pool) not in self.plans:
             options = options_for(self.options, mechanism=mechanism, epsilon=epsilon)
             options = dataclasses.replace(options, queries=options.queries and min(options.queries, pool))
-            embedded = is_embedded(self.options.representation, self.public.X)
             sizes: dict[str, Any] = {"units": self.records, "pool": pool, "classes": len(self.public.classes)}
             sizes["target"] = self.public.target
-            sizes["images"] = sees_images(self.public.X, self.options.representation)
-            self.plans[mechanism, epsilon, pool] = make_plan(options, **sizes, embedded=embedded)
+            self.plans[mechanism, epsilon, pool] = make_plan(options, **sizes, kind=self.kind)
         return self.plans[mechanism, epsilon, pool]
 
     def _run_offer(

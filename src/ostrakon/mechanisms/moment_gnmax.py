@@ -15,7 +15,7 @@ from ostrakon.votes import Moments
 Share = Annotated[
     float,
     Parameter(
-        help="Share of the cost for sums of features, 0.5 by default (quantity, several labels, embeddings: 0.8).",
+        help="Share of the cost for sums of features, 0.5 by default (embeddings, tables of many columns, quantities, several labels: 0.8).",
         check=fraction,
     ),
 ]

@@ -19,6 +19,7 @@ from ostrakon.planning.defaults import (
     OF_QUANTITIES,
 )
 from ostrakon.planning.plan import INTERACTIVE
+from ostrakon.planning.row_kind import TABLE, RowKind
 from ostrakon.validation import InvalidInput, quote, whole
 
 _PER_RECORD = ("max_contributions", "moments", "corrections", "errors")
@@ -37,18 +38,18 @@ def learns_moments(options: Options) -> bool:
     return named.partition(":")[0] in _STUDENTS_OF_SUMS
 
 
-def per_record_mechanism(options: Options, *, classes: int = 2, images: bool = False, embedded: bool = False) -> str:
+def per_record_mechanism(options: Options, *, classes: int = 2, kind: RowKind = TABLE) -> str:
     """Return the default mechanism of per-record teachers: with sums of features if a student learns from them.
 
     No student for images does, and few named students; with many classes each sum has few records, and helps for
     embeddings alone.
     """
-    sums_help = embedded or classes <= FEW_CLASSES
-    with_sums = learns_moments(options) or (is_auto(options.student) and not images and sums_help)
+    sums_help = kind.embedded or classes <= FEW_CLASSES
+    with_sums = learns_moments(options) or (is_auto(options.student) and not kind.images and sums_help)
     return DEFAULT_MECHANISM if with_sums else DEFAULT_OF_COUNTS
 
 
-def auto_mechanism(options: Options, *, classes: int = 2, images: bool = False, embedded: bool = False) -> str:
+def auto_mechanism(options: Options, *, classes: int = 2, kind: RowKind = TABLE) -> str:
     """Return the mechanism for "auto": every record is a teacher, so that the number of queries costs nothing.
 
     Confident-GNMax if an option needs trained teachers: their number or kind, a cap on answers, a gate, noise of other
@@ -60,17 +61,17 @@ def auto_mechanism(options: Options, *, classes: int = 2, images: bool = False, 
     trained = teacher_options or answer_options or noise_options
     if trained:
         return DEFAULT_OF_TEACHERS
-    return per_record_mechanism(options, classes=classes, images=images, embedded=embedded)
+    return per_record_mechanism(options, classes=classes, kind=kind)
 
 
-def choose_mechanism(options: Options, *, classes: int, images: bool, embedded: bool = False) -> str:
+def choose_mechanism(options: Options, *, classes: int, kind: RowKind) -> str:
     """Return the name of the mechanism for classes and public rows.
 
     Errors: `InvalidInput` for a student that learns from what it does not release, or an objective that needs counts.
     """
     name = options.mechanism
     if name == AUTO:
-        name = auto_mechanism(options, classes=classes, images=images, embedded=embedded)
+        name = auto_mechanism(options, classes=classes, kind=kind)
     if name in _NEEDS:
         raise InvalidInput(f"mechanism {name} needs {_NEEDS[name]}.")
     if learns_moments(options) and name != DEFAULT_MECHANISM:
@@ -78,7 +79,7 @@ def choose_mechanism(options: Options, *, classes: int, images: bool, embedded: 
             f"student must be one that learns from what {name} releases, got {options.student!r}, which "
             f"needs the sums of features of {DEFAULT_MECHANISM}."
         )
-    if options.objective in OF_COUNTS and (images or not find(name).releases_counts):
+    if options.objective in OF_COUNTS and (kind.images or not find(name).releases_counts):
         raise InvalidInput(
             f"objective must be {ACCURACY} or {ORDERED} for images, and for mechanisms that release labels alone, as "
             f"those of trained teachers do, got {options.objective!r}: the others need noisy counts, which "

@@ -21,8 +21,9 @@ OF_QUANTITIES = "quantity-gnmax"
 """The mechanism of a target that is a number."""
 OF_LABELS = "labels-gnmax"
 """The mechanism of rows that have several labels."""
-SUMS_OF_TABLES, SUMS_OF_EMBEDDINGS = 0.5, 0.8
-"""Share of the cost for the sums of features of tables, and of embeddings, which counts only correct."""
+SUMS_OF_TABLES, SUMS_OF_MANY = 0.5, 0.8
+"""Share of the cost for the sums of features of tables, and of wide tables and embeddings, which counts only
+correct."""
 SUMS_BESIDE_COUNTS = 0.2
 """The same if a named student of a quantity, or of several labels, learns from counts."""
 OF_ERRORS, OF_ERRORS_OF_FEW, FEW_RECORDS = 0.05, 0.1, 2000

@@ -24,11 +24,12 @@ from ostrakon.planning.defaults import (
     OF_LABELS,
     OF_QUANTITIES,
     SUMS_BESIDE_COUNTS,
-    SUMS_OF_EMBEDDINGS,
+    SUMS_OF_MANY,
 )
 from ostrakon.planning.described_plan import described_plan
 from ostrakon.planning.per_record_plan import per_record_plan
 from ostrakon.planning.plan import Plan
+from ostrakon.planning.row_kind import TABLE, RowKind
 from ostrakon.planning.shares import with_corrections, with_errors
 from ostrakon.planning.trained_plan import labels_plan, trained_plan
 from ostrakon.statements.statement import round_up
@@ -47,16 +48,14 @@ def make_plan(
     pool: int,
     classes: int,
     unit: str = "record",
-    images: bool = False,
-    embedded: bool = False,
+    kind: RowKind = TABLE,
     domain: Domain | None = None,
     target: Target = "classes",
     consent: Consent | None = None,
 ) -> Plan:
     """Set the open options from public sizes alone, and price the run.
 
-    units: private records or users. pool: public rows. images: whether rows are images. embedded: whether features are
-    embeddings (`ostrakon.features.representation.is_embedded`), whose sums then get more of the budget. domain: the
+    units: private records or users. pool: public rows. kind: of the public rows. domain: the
     description of the columns, in place of public rows; else None. target: what is predicted. consent: the
     epsilons that levels of records allow, of which the largest is that of the run. Without an epsilon, and unless all
     of the noise is given, the noise is calibrated to an epsilon of 2: a single parameter does not silently weaken the
@@ -79,17 +78,17 @@ def make_plan(
         return labels_plan(options, labels=classes, units=units, pool=pool, unit=unit)
     if domain is not None:
         return described_plan(options, domain, units=units, classes=classes, unit=unit)
-    name = choose_mechanism(options, classes=classes, images=images, embedded=embedded)
-    if find(name).per_record and not (images and consent is not None):
-        return _plan_of_classes(options, name, sizes, images=images, embedded=embedded, consent=consent)
+    name = choose_mechanism(options, classes=classes, kind=kind)
+    if find(name).per_record and not (kind.images and consent is not None):
+        return _plan_of_classes(options, name, sizes, kind=kind, consent=consent)
     if consent is not None:
-        raise InvalidInput(f"{_CONSENT_NEEDS}, got {name}{' for images' if images else ''}.")
+        raise InvalidInput(f"{_CONSENT_NEEDS}, got {name}{' for images' if kind.images else ''}.")
     try:
         return trained_plan(trained_choices(options, name, **sizes))
     except InvalidInput as refused:
         # No alternative for a mechanism that was named, as by `ostrakon plan`.
         named = options.mechanism != AUTO
-        alternative = "" if named else _per_record_alternative(options, images=images, embedded=embedded, **sizes)
+        alternative = "" if named else _per_record_alternative(options, kind=kind, **sizes)
         raise InvalidInput(f"{refused}{alternative}") from None
 
 
@@ -118,7 +117,7 @@ def _sums_of_student(options: Options) -> dict[str, Any]:
 
 
 def _plan_of_classes(
-    options: Options, name: str, sizes: dict[str, Any], *, images: bool, embedded: bool, consent: Consent | None
+    options: Options, name: str, sizes: dict[str, Any], *, kind: RowKind, consent: Consent | None
 ) -> Plan:
     """Return the plan of per-record teachers of classes with public rows. name: of the mechanism."""
 
@@ -129,7 +128,8 @@ def _plan_of_classes(
     def plan_with_errors(**shares: float) -> Plan:
         return with_errors(options, lambda errors: plan_with(**shares, errors=errors), classes=sizes["classes"])
 
-    shares = {"moments": SUMS_OF_EMBEDDINGS} if embedded and name == DEFAULT_MECHANISM else {}
+    many = (kind.embedded or kind.wide) and name == DEFAULT_MECHANISM
+    shares = {"moments": SUMS_OF_MANY} if many else {}
     if consent is not None:
         for parameter in ("errors", "corrections"):
             if given := options.parameters.get(parameter):
@@ -138,9 +138,9 @@ def _plan_of_classes(
     if name != DEFAULT_MECHANISM:
         return plan_with_errors(**shares)
     # With images, the student may learn from their pixels, or have no probabilities.
-    possible = is_auto(options.student) and sizes["classes"] <= FEW_CLASSES and not images
+    possible = is_auto(options.student) and sizes["classes"] <= FEW_CLASSES and not kind.images
     return with_corrections(
-        options, plan_with_errors, shares, possible=possible, classes=sizes["classes"], embedded=embedded
+        options, plan_with_errors, shares, possible=possible, classes=sizes["classes"], embedded=kind.embedded
     )
 
 

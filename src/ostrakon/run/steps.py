@@ -14,11 +14,11 @@ from ostrakon.data.classes import require_order
 from ostrakon.data.object_store import ObjectPath
 from ostrakon.data.quantity import Quantity
 from ostrakon.data.understood import Understood
-from ostrakon.estimators.choices import is_images, require_choices, sees_images
+from ostrakon.estimators.choices import is_images, require_choices
 from ostrakon.export.released import ReleasedQuantity, ReleasedStudent
 from ostrakon.export.row_form import RowForm
 from ostrakon.features.cells import CellFeatures
-from ostrakon.features.representation import is_embedded, name_without_folder
+from ostrakon.features.representation import name_without_folder
 from ostrakon.mechanisms.base import StatefulMechanism
 from ostrakon.mechanisms.registry import find
 from ostrakon.noise import secure_rng
@@ -26,6 +26,7 @@ from ostrakon.numerics.global_random import seeded
 from ostrakon.options.options import AUTO, ORDERED, Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import Plan
+from ostrakon.planning.row_kind import TABLE, RowKind
 from ostrakon.progress import in_phase, showing
 from ostrakon.run.budget import Budget, budget_of
 from ostrakon.run.inputs.private_data import PrivateTable
@@ -488,8 +489,7 @@ def plan_of(task: Task, options: Options) -> Plan:
         pool=task.pool,
         classes=len(task.classes),
         unit=data.unit,
-        images=sees_images(task.X_public, options.representation),
-        embedded=is_embedded(options.representation, task.X_public),
+        kind=TABLE if task.domain is not None else RowKind.of(task.X_public, options.representation),
         domain=task.domain,
         target=task.target,
         consent=task.consent,
