@@ -15,7 +15,8 @@ from ostrakon.votes import Moments
 Share = Annotated[
     float,
     Parameter(
-        help="Share of the cost for sums of features, 0.5 by default (embeddings, tables of many columns, quantities, several labels: 0.8).",
+        help="Share of the cost for sums of features, 0.5 by default (embeddings, tables of many independent columns, "
+        "quantity, several labels: 0.8).",
         check=fraction,
     ),
 ]
