@@ -79,6 +79,15 @@ def test_the_manifest_lists_every_file_with_its_checksum(finished):
     assert listed == {name: found[name] for name in found if name != "manifest.json"}
 
 
+def test_the_card_names_the_labels_that_the_student_cannot_predict(tmp_path, finished):
+    row = "| Labels the student never predicts | "
+    assert row not in (finished[1] / "model_card.md").read_text()
+    task = replace(make_task(), classes=("left", "right", "top", "absent", "rare"))
+    request = Options(jobs=1, teachers=30, mechanism="gnmax", epsilon=4.0, queries=20, student="logistic")
+    card = (publish(run(tmp_path / "run", task, request)) / "model_card.md").read_text()
+    assert f"{row}absent, rare |" in card
+
+
 @pytest.mark.parametrize("left", ["nothing", "files"])
 def test_a_release_without_its_manifest_is_not_finished(tmp_path, finished, left):
     outcome = replace(finished[0], folder=tmp_path)

@@ -60,7 +60,10 @@ def model_card(
     if "quantity" in content:
         lines += ["| Range of the quantity | {low:.10g} to {high:.10g} |".format(**content["quantity"])]
     else:
+        known = set(map(str, manifest["classes"]))
+        never = [label for label in content["classes"] if label not in known]
         lines += [f"| Labels | {escaped(', '.join(content['classes'][:30]))} |"]
+        lines += [f"| Labels the student never predicts | {escaped(', '.join(never[:30]))} |"] if never else []
     lines += _understood(understood)
     lines += _features(content, manifest)
     needs = " and ".join(manifest["needs"])
