@@ -15,7 +15,7 @@ from ostrakon.data.images import require_same_scale
 from ostrakon.data.outside_range import in_words, is_standardised, outside_memory
 from ostrakon.data.owners import likely_owners
 from ostrakon.data.shared_rows import CountedRows, compared_columns, refuse_shared_rows
-from ostrakon.data.understood import Understood, kinds_in_words
+from ostrakon.data.understood import Understood, columns_in_words
 from ostrakon.features.text import holds_text_alone, reads_text
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
@@ -28,6 +28,10 @@ class OutsidePublicRange(UserWarning):
 
 class LeftOut(UserWarning):
     """A public column that names or numbers the rows is not learned from."""
+
+
+class ReadAsMissing(UserWarning):
+    """Some public cells of a column of numbers or dates are neither, and count as missing."""
 
 
 class ReadAsCategories(UserWarning):
@@ -73,8 +77,8 @@ def _whole(read: Any, given: Any) -> Any:
 def as_written(private: Any, public: Any, representation: Any) -> tuple[Any, Any, Columns]:
     """Return (private rows, public rows, kinds of the columns that were read), reading text as a file's reader does.
 
-    A column is read, or left out with a warning (`LeftOut`), if `written_as_text` says so of the public one. Anything
-    but two frames stays as it is.
+    A column is read, or left out with a warning (`LeftOut`), if `written_as_text` says so of the public one. Public
+    cells that are then missing are warned of (`ReadAsMissing`). Anything but two frames stays as it is.
     Guarantee: a private cell is read alone, in a form that public cells decide.
     Errors: `InvalidInput` for a private column of another type than the public one.
     """
@@ -90,6 +94,9 @@ def as_written(private: Any, public: Any, representation: Any) -> tuple[Any, Any
             "is, give it as users; if it is a quantity, give the column another name, or X and X_public as arrays."
         )
         warnings.warn(sentence, LeftOut, stacklevel=4)
+    for name in columns.kept:
+        if name in columns.notes:
+            warnings.warn(f"{name!r}: {columns.notes[name]}.", ReadAsMissing, stacklevel=4)
     read = [_read(rows, columns) for rows in (private, public)] if private is not public else [_read(public, columns)]
     return read[0], read[-1], columns
 
@@ -110,11 +117,8 @@ def understood_frame(public: Any, columns: Columns, representation: Any) -> Unde
     if not hasattr(public, "iloc") or public.columns.has_duplicates:
         return Understood()
     text = isinstance(representation, str) and reads_text(representation)
-    kinds: dict[str, Kind] = {
-        str(name): columns.kinds.get(str(name)) or _kind(public[name], text=text) for name in public.columns
-    }
-    left_out = {"Not used": "; ".join(f"{name}: {note}" for name, note in columns.notes.items())}
-    return Understood(facts={**kinds_in_words(Columns(kinds)), **(left_out if columns.notes else {})})
+    kinds: dict[str, Kind] = {str(name): _kind(public[name], text=text) for name in public.columns}
+    return Understood(facts=columns_in_words(Columns({**kinds, **columns.kinds}, columns.notes)))
 
 
 def _kind(column: pd.Series, *, text: bool) -> Kind:

@@ -13,7 +13,16 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 import ostrakon
-from ostrakon.rows_in_memory import RECIPE, LeftOut, OutsidePublicRange, ReadAsCategories, as_written, warn_of_text
+from ostrakon.rows_in_memory import (
+    RECIPE,
+    LeftOut,
+    OutsidePublicRange,
+    ReadAsCategories,
+    ReadAsMissing,
+    as_written,
+    understood_frame,
+    warn_of_text,
+)
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.validation import InvalidInput
 
@@ -163,6 +172,23 @@ def test_an_identifier_is_left_out_in_memory_as_in_a_file(tmp_path: Path) -> Non
     twice = rows.assign(client_id=np.arange(600) // 4)
     with pytest.warns(OutsidePublicRange, match="'client_id' looks like an identifier with several rows each"):
         ostrakon.PATEClassifier(**options).fit(twice, y, X_public=pool)
+
+
+def test_words_in_a_public_column_of_numbers_are_said_to_be_missing() -> None:
+    rng = np.random.default_rng(0)
+    numbers = pd.Series(rng.normal(70, 12, 300).round(1), dtype=object)
+    private, public = (pd.DataFrame({"age": rng.random(300), "weight": numbers}) for _ in range(2))
+    private.loc[:9, "weight"] = "unknown"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        as_written(private, public, "tabular")  # private cells are not spoken of
+    public.loc[:5, "weight"] = "n/a?"
+    with pytest.warns(ReadAsMissing) as warned:
+        _, read, columns = as_written(private, public, "tabular")
+    words = "2.0% of its public cells, such as 'n/a?', count as missing"
+    assert [str(one.message) for one in warned] == [f"'weight': {words}."]
+    assert int(read["weight"].isna().sum()) == 6
+    assert understood_frame(public, columns, "tabular").facts["Read as missing"] == f"weight ({words})"
 
 
 def test_the_advice_on_a_scaler_runs_as_it_is_written() -> None:

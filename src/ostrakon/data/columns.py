@@ -173,16 +173,16 @@ def written_as_text(public: pd.DataFrame, *, text: bool = False) -> Columns:
     """
     result = {} if public.columns.has_duplicates else _classify_table(public, text=text)
     kinds: dict[str, Kind] = {}
-    notes = {name: note for name, (_, note) in result.items() if note in (IDENTIFIER, NUMBERED)}
-    if len(notes) < len(result):
-        kinds |= dict.fromkeys(notes, "left out")
+    named = [name for name, (_, note) in result.items() if note in (IDENTIFIER, NUMBERED)]
+    if len(named) < len(result):
+        kinds |= dict.fromkeys(named, "left out")
     for name in public.columns:
         kind = result.get(str(name), ("left out", ""))[0]
         column = public[name] if kind not in ("category", "text", "left out") else pd.Series(dtype=np.float64)
         few = kind == "number" and column.nunique() <= _FEWEST_IDS
         if kind == DIGITS or (not few and (column.dtype == object or pd.api.types.is_string_dtype(column.dtype))):
             kinds[str(name)] = kind
-    return Columns(kinds, {name: notes[name] for name in notes if name in kinds})
+    return Columns(kinds, {name: result[name][1] for name in kinds if result[name][1]})
 
 
 def _classify_table(public: pd.DataFrame, *, text: bool) -> dict[str, tuple[Kind, str]]:

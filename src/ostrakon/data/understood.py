@@ -43,7 +43,18 @@ def understood_table(
     coding: Quantity | Labels | None = None,
 ) -> Understood:
     """Return how tables were read. only_public: columns that the private table lacks. coding: as of `TableTask`."""
-    facts = kinds_in_words(columns)
+    facts = columns_in_words(columns, only_public=only_public)
+    labels = _in_words(classes, classes_from, coding)
+    facts["Target"] = labels if isinstance(coding, Labels) and "," in target else f"{target}: {labels}"
+    if by is not None:
+        facts["User column"] = by
+    facts |= _pool(public_rows, protects)
+    return Understood(facts=facts, target=target, warnings=_warnings(columns, target, classes, only_public))
+
+
+def columns_in_words(columns: Columns, *, only_public: Sequence[str] = ()) -> dict[str, str]:
+    """Return the columns of each kind, those in which some cells are missing or text, and those that are not used."""
+    facts = _kinds_in_words(columns)
     partly = {name: note for name, note in columns.notes.items() if name in columns.kept}
     for what, as_text in (("Read as missing", False), ("Read as text", True)):
         rows = [
@@ -60,15 +71,10 @@ def understood_table(
         reasons["the private table has no such column"] = list(only_public)
     if reasons:
         facts["Not used"] = "; ".join(f"{listed(names)}: {why}" for why, names in reasons.items())
-    labels = _in_words(classes, classes_from, coding)
-    facts["Target"] = labels if isinstance(coding, Labels) and "," in target else f"{target}: {labels}"
-    if by is not None:
-        facts["User column"] = by
-    facts |= _pool(public_rows, protects)
-    return Understood(facts=facts, target=target, warnings=_warnings(columns, target, classes, only_public))
+    return facts
 
 
-def kinds_in_words(columns: Columns) -> dict[str, str]:
+def _kinds_in_words(columns: Columns) -> dict[str, str]:
     """Return the names of the columns of each kind."""
     embeddings = groups(columns.of_kind("number"))
     parts = {part for names in embeddings.values() for part in names}
