@@ -125,6 +125,15 @@ def test_a_student_of_one_class_says_so():
     assert abs(share - Y.mean()) < 0.05
 
 
+def test_the_balanced_accuracy_of_a_student_that_knows_one_class_is_exact():
+    found = fitted("logistic", mechanism=COUNTED, y=np.zeros(1500, int), queries=1).statement_.estimates
+    assert [one.in_words() for one in found if isinstance(one, Recall)] == [
+        "exactly 100.0%",
+        "exactly 0.0%",
+        "exactly 50.0%",
+    ]
+
+
 @pytest.mark.slow
 def test_the_student_of_one_class_is_judged_as_the_class_that_it_always_says():
     rare = DummyClassifier(strategy="constant", constant=1)

@@ -125,6 +125,14 @@ def test_one_count_for_all_classes_has_no_other_ranges():
     assert one.recalls(["a", "b"]) == ()
 
 
+def test_recalls_of_a_student_that_knows_one_class_are_exact():
+    one = next(counts("two even classes"))
+    found = one.recalls(["a", "b"], known=[1])
+    assert [(each.label, each.low, each.high) for each in found] == [("a", 0, 0), ("b", 1, 1), (None, 0.5, 0.5)]
+    assert found[-1].in_words() == "exactly 50.0%"
+    assert one.recalls(["a", "b"], known=[0, 1]) == one.recalls(["a", "b"])
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -163,10 +163,12 @@ def rounded_outwards(low: float, high: float) -> dict[str, float]:
 def in_words(low: float, high: float) -> str:
     """Return an interval within 0 to 1 in a few words.
 
-    >>> in_words(0.706, 1), in_words(0, 1)
-    ('at least 70.6%', 'not known')
+    >>> in_words(0.706, 1), in_words(0, 1), in_words(0.5, 0.5)
+    ('at least 70.6%', 'not known', 'exactly 50.0%')
     """
     at_least, at_most = _percents(low, high)
+    if low == high and at_least == at_most:
+        return f"exactly {at_least}"
     if low <= 0:
         return "not known" if high >= 1 else f"at most {at_most}"
     return f"at least {at_least}" if high >= 1 else f"between {at_least} and {at_most}"

@@ -92,14 +92,20 @@ class RightCounts:
         gain = self.gain()
         return gain is not None and gain[0] > _quantile(_MISS) * gain[1]
 
-    def recalls(self, labels: Sequence[str]) -> tuple[Recall, ...]:
+    def recalls(self, labels: Sequence[str], *, known: Sequence[int] | None = None) -> tuple[Recall, ...]:
         """Return ranges of the recall of every class, which hold together, and last of their mean; () if classes are
         counted together.
+
+        known: the classes that the student can predict, by default all. With a single one, all recalls are exact.
         """
         if len(self.noisy) == 1:
             return ()
         if len(labels) != len(self.noisy):
             raise InvalidInput(f"labels must be {len(self.noisy)} classes, got {len(labels)}.")
+        if known is not None and len(known) == 1:
+            exact = [(label, float(number == known[0])) for number, label in enumerate(labels)]
+            recalls = [*exact, (None, 1 / len(labels))]
+            return tuple(Recall(label=label, counted=self.counted, low=share, high=share) for label, share in recalls)
         together, single = _quantile(_MISS / 2 / len(labels)), _quantile(_MISS / 2)
         ranges = [(label, *self._recall(row, together)) for label, row in zip(labels, self.noisy, strict=True)]
         return (

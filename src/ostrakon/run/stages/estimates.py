@@ -73,7 +73,8 @@ def assess(
     estimates: tuple[Agreement | Recall, ...] = ()
     if right is not None:
         majority = right.majority()
-        estimates = (right.accuracy(), *(() if majority is None else (majority,)), *right.recalls(labels))
+        recalls = right.recalls(labels, known=selection.student.classes_)
+        estimates = (right.accuracy(), *(() if majority is None else (majority,)), *recalls)
     elif answers.counts is None and not plan.trained_by_owners and selection.out_of_fold is not None:
         # A vote of a trained teacher is not a private label.
         both: tuple[Of, ...] = ("student", "majority")
