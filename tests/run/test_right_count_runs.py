@@ -23,10 +23,12 @@ from ostrakon.report import table
 from ostrakon.report.first_page import _intervals, _quality
 from ostrakon.report.table import _student
 from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.refit import OTHER_LABELS
 from ostrakon.run.stages.corrections import ErrorInputs
 from ostrakon.run.stages.estimates import NOT_COPIED
 from ostrakon.run.stages.student_errors import Estimates, same_estimates
-from ostrakon.students.calibration import CalibratedStudent
+from ostrakon.statements.sentences import NOT_COUNTED
+from ostrakon.students.calibration import CalibratedStudent, median_class
 from ostrakon.students.corrected_student import CorrectedStudent
 from ostrakon.students.sklearn_student import SklearnStudent
 from ostrakon.teachers.corrections import CorrectionRule
@@ -97,6 +99,38 @@ def test_counted_errors_calibrate_probabilities_and_keep_labels(objective, monke
     assert abs(sure - np.mean(said == y_test)) < 0.04 < 0.06 < abs(unsure - np.mean(said == y_test))
     words = model.statement_.tuned["probabilities"]
     assert words.endswith(f"temperature {after.temperature:.2f}, from noisy counts of the student's errors")
+
+
+@pytest.mark.parametrize("mechanism", ["moment-gnmax", "moment-gnmax(corrections=0)"])
+@pytest.mark.parametrize("objectives", [("accuracy", "ordered"), ("ordered", "accuracy"), ("accuracy", "balanced")])
+def test_a_refit_with_other_labels_and_the_same_probabilities_keeps_them(mechanism, objectives, tmp_path):
+    """Errors were counted for the labels of the run, and tell how sure its probabilities may be of these."""
+    for name, number in (("private", 4000), ("public", 600)):
+        X, y = rows(number, 3, len(name))
+        frame = pd.DataFrame(X, columns=[f"x{at}" for at in range(X.shape[1])])
+        (frame.assign(y=y) if name == "private" else frame).to_csv(tmp_path / f"{name}.csv", index=False)
+    given = {"private": tmp_path / "private.csv", "target": "y", "classes": "0,1,2", "mechanism": mechanism}
+    public = tmp_path / "public.csv"
+    first = ostrakon.train(
+        **given, public=public, epsilon=4.0, objective=objectives[0], jobs=1, out=tmp_path / "run"
+    ).outcome
+    release = tmp_path / "run" / "release"
+    made = ostrakon.refit(release, public=public, objective=objectives[1], out=tmp_path / "b").finished
+    said = made.statement.tuned["probabilities"]
+    if objectives[1] == "balanced":
+        assert "noisy counts" not in said
+        return
+    before, after = first.student.student, made.student.student
+    assert after.temperature == before.temperature
+    assert said.endswith(f"temperature {after.temperature:.2f}, from noisy counts of {OTHER_LABELS}")
+    features = np.asarray(first.student.representation.transform(frame), np.float64)
+    np.testing.assert_allclose(after.predict_proba(features), before.predict_proba(features), atol=1e-3)
+    labels = after.predict(features)
+    medians = median_class(after.student.predict_proba(features))
+    likeliest = after.student.predict_proba(features).argmax(axis=1)
+    np.testing.assert_array_equal(labels, medians if objectives[1] == "ordered" else likeliest)
+    assert made.statement.estimates == ()
+    assert NOT_COUNTED in made.statement.remarks
 
 
 def test_the_last_temperature_keeps_shares_that_a_correction_follows():

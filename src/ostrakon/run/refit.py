@@ -35,11 +35,15 @@ from ostrakon.statements.restored import RestoredStatement, statement_from
 from ostrakon.statements.sentences import NOT_COUNTED, REFITTED, UNCORRECTED, is_corrected
 from ostrakon.statements.statement import Statement
 from ostrakon.statements.versions import versions
+from ostrakon.students.calibration import with_other_labels
 from ostrakon.students.measures import AnyMeasures
+from ostrakon.students.right_counts import RightCounts
 from ostrakon.students.selection import Selection
 from ostrakon.validation import InvalidInput, quote
 from ostrakon.votes import IntArray
 
+OTHER_LABELS = "the errors of the earlier student, which had the same probabilities and other labels"
+"""The counted errors that decided the last temperature of another student."""
 _RECIPE = ("public", "representation", "seed", "delta", "levels", "row", "corrected", "estimates")
 
 
@@ -169,21 +173,22 @@ def _refit(release: EarlierRelease, statement: RestoredStatement, public: Any, r
     # Errors of another student say nothing of this one.
     same = _is_same(selection, learning, queries, recipe.get("estimates", ()))
     known = answers if same else replace(answers, errors=None)
-    right = right_counts_of(plan, known, unit=statement.unit, protects=statement.protects)
-    selection = as_sure_as_right(selection, learning, plan, known, queries, right)
+    right = right_counts_of(plan, answers, unit=statement.unit, protects=statement.protects)
+    sure = _as_sure_as_right(selection, learning, plan, answers, queries, right, recipe.get("estimates", ()))
+    counted = "" if sure is selection else "the student's errors" if same else OTHER_LABELS
     if quantity is not None:
         options["intervals"] = intervals_of(plan, known, quantity=quantity, unit=statement.unit)
     return FinishedRun(
         plan=plan,
-        statement=_new_statement(release, statement, plan, known, learning, selection),
-        student=released_student(plan, selection, learning, form, classes=classes, **options),
+        statement=_new_statement(release, statement, plan, known, learning, sure, counted=counted),
+        student=released_student(plan, sure, learning, form, classes=classes, **options),
         queries=queries,
         cells=None if domain is None else domain.cell_names(),
         images=np.asarray(X_public)[queries] if is_images(X_public) else None,
         answers=answers,
         classes=classes,
         quantity=quantity,
-        measures=None if request.test is None else _measured(earlier, statement, view, selection, recipe, request),
+        measures=None if request.test is None else _measured(earlier, statement, view, sure, recipe, request),
         rows=view.rows_in_words(recipe["row"]["words"]),
         representation=name_without_folder(view.name),
         student_name=selection.chosen.name,
@@ -219,6 +224,33 @@ def _corrected(
         if _is_same(first, learning, queries, earlier):
             return corrected(first, learning, plan, answers, queries, labelled=selection.student)
     return selection
+
+
+def _as_sure_as_right(
+    selection: Selection,
+    learning: Learning,
+    plan: Plan,
+    answers: Answers,
+    queries: IntArray,
+    right: RightCounts | None,
+    earlier: Sequence[float],
+) -> Selection:
+    """Return the selection with the last temperature of the student whose errors were counted, if it has the
+    probabilities of that student.
+
+    The labels of that student may be others: the likeliest classes, where those of this one are the medians.
+    """
+    counted = selection
+    if not _is_same(selection, learning, queries, earlier):
+        if right is None or learning.objective in OF_COUNTS or not hasattr(selection.student, "predict_proba"):
+            return selection
+        counted = replace(selection, student=with_other_labels(selection.student))
+        if not _is_same(counted, learning, queries, earlier):
+            return selection
+    sure = as_sure_as_right(counted, learning, plan, answers, queries, right)
+    return (
+        selection if sure is counted else replace(selection, student=replace(sure.student, student=selection.student))
+    )
 
 
 def _is_same(selection: Selection, learning: Learning, queries: IntArray, earlier: Sequence[float]) -> bool:
@@ -282,12 +314,17 @@ def _new_statement(
     answers: Answers,
     learning: Learning,
     selection: Selection,
+    *,
+    counted: str,
 ) -> RestoredStatement:
-    """Return the statement of the release with the entries of the new student."""
+    """Return the statement of the release with the entries of the new student.
+
+    counted: as `errors_of` of `calibration_in_words`.
+    """
     labels, unit, protects = list(statement.classes), statement.unit, statement.protects
     estimates, warnings = assess(plan, answers, selection, learning, labels=labels, unit=unit, protects=protects)
     kept = {name: how for name, how in statement.tuned.items() if name != "probabilities"}
-    calibration = calibration_in_words(selection, labels=answers.counts is None, errors=answers.errors is not None)
+    calibration = calibration_in_words(selection, labels=answers.counts is None, errors_of=counted)
     uncorrected = answers.corrections is not None and not is_corrected(calibration)
     rows = "" if learning.described else " and public rows"
     # Those of an earlier refit are of its student.

@@ -62,17 +62,18 @@ def choice_in_words(selection: Selection) -> str:
     return f"{selection.chosen.name}, {why} on held-out released answers (agreement: {tried})"
 
 
-def calibration_in_words(selection: Selection, *, labels: bool, errors: bool = False) -> dict[str, str]:
+def calibration_in_words(selection: Selection, *, labels: bool, errors_of: str = "") -> dict[str, str]:
     """Return the entries of `tuned` on calibrated probabilities and labels; {} without calibration.
 
-    labels: whether labels were released, not counts. errors: whether errors of this student were counted.
+    labels: whether labels were released, not counts. errors_of: the errors whose counts decided the last temperature,
+    in words; empty without one.
     """
     student = selection.student
     if isinstance(student, ShareStudent | StudentByLabel):
         return _temperatures(student, source=_TEMPERATURE_SOURCES[labels])
     words, last = list[str](), list[str]()
-    if errors and isinstance(student, CalibratedStudent) and student.weights is None:
-        last = [f"temperature {student.temperature:.2f}, from noisy counts of the student's errors"]
+    if errors_of and isinstance(student, CalibratedStudent) and student.weights is None:
+        last = [f"temperature {student.temperature:.2f}, from noisy counts of {errors_of}"]
         student = student.student
     labelled = student
     corrected = student.student if isinstance(student, CalibratedStudent) else student
@@ -125,6 +126,7 @@ def make_statement(
     protects = task.private.protects
     warning = weak_remark(plan.guarantee.epsilon, protects=protects) if claimed else None
     labels, unit = [str(label) for label in task.classes], task.private.unit
+    errors = "the student's errors" if answers.errors is not None and not learning.described else ""
     estimates, warnings = assess(plan, answers, selection, learning, labels=labels, unit=unit, protects=protects)
     return Statement(
         guarantee=plan.guarantee if claimed else None,
@@ -161,7 +163,7 @@ def make_statement(
             **(TUNED_ALWAYS[protects] if task.domain is None else TUNED_ON_DESCRIBED),
             **encoder,
             "student": choice_in_words(selection),
-            **calibration_in_words(selection, labels=answers.counts is None, errors=answers.errors is not None),
+            **calibration_in_words(selection, labels=answers.counts is None, errors_of=errors),
         },
         public_rows=_public_rows(plan, task),
         trust_model=task.trust_model,
