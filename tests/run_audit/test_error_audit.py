@@ -1,19 +1,24 @@
 """Runs with errors of their student and canaries: sound at their own noise, refuted where these have less."""
 
+import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
 
 import ostrakon.teachers.corrections as corrections
 import ostrakon.teachers.errors as errors
 from ostrakon.data.quantity import ENDS, Quantity
+from ostrakon.export.onnx_models import classified
 from ostrakon.mechanisms import MomentGNMax, QuantityGNMax
 from ostrakon.options.options import Options
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, target_fields
 from ostrakon.run_audit.audit_run import audit_run
 from ostrakon.run_audit.repeated import CORRECTION_SUMS, COUNTS, ERROR_COUNTS, SUMS
+from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
 
 OPTIONS = Options(epsilon=4.0, queries=20, delta=1e-5, jobs=1, parameters={"errors": 0.3, "moments": 0.4})
@@ -173,3 +178,34 @@ def test_corrections_that_cost_too_little_are_certified_above_the_claim(tmp_path
     said = corrections.correction_steps
     monkeypatch.setattr(corrections, "correction_steps", lambda *given: 12 * said(*given))
     assert audited(tmp_path, **CORRECTED).certified[CORRECTION_SUMS] > 4.0
+
+
+class Locks(ClassifierMixin, BaseEstimator):
+    """Can be released, and not copied after a fit."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.lock_, self.model_ = threading.Lock(), LogisticRegression().fit(X, y, sample_weight)
+        self.classes_ = self.model_.classes_
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(X)
+
+    def predict_proba(self, X):
+        return self.model_.predict_proba(X)
+
+    def write_onnx(self, graph, rows):
+        return classified(graph, self.model_, rows)
+
+
+def test_a_run_whose_student_cannot_be_copied_is_refused_in_one_sentence(tmp_path):
+    with pytest.raises(
+        InvalidInput, match=r"needs a student that copy\.deepcopy copies after its fit, .* got .*Locks'\.$"
+    ):
+        audited(
+            tmp_path,
+            task_of_classes,
+            mechanism="bounded-gnmax",
+            parameters={"errors": 0.3},
+            student=f"{__name__}.Locks",
+        )

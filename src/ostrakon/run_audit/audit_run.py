@@ -21,6 +21,7 @@ from ostrakon.report.release import publish
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import Outcome, run
 from ostrakon.run.stages.corrections import ErrorInputs
+from ostrakon.run.stages.estimates import NOT_COPIED
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.queries import queries_of
 from ostrakon.run.stages.student_errors import Estimates, collect_sums, error_rule
@@ -33,7 +34,7 @@ from ostrakon.run_audit.repeated import CORRECTION_SUMS, COUNTS, ERROR_COUNTS, R
 from ostrakon.students.calibration import uncalibrated
 from ostrakon.teachers.corrections import CorrectionRule
 from ostrakon.teachers.errors import ErrorRule
-from ostrakon.validation import InvalidInput, fraction
+from ostrakon.validation import InvalidInput, fraction, quote
 from ostrakon.votes import STEPS, BoundedVotes, IntArray, Moments
 
 
@@ -81,7 +82,8 @@ def audit_run(
     Raises
     ------
     InvalidInput
-        For a run with trained teachers or of a study, a folder that exists, and too few queries for any canary.
+        For a run with trained teachers or of a study, a folder that exists, too few queries for any canary, and a
+        student that cannot be copied where its errors are counted.
 
     Notes
     -----
@@ -103,6 +105,11 @@ def audit_run(
     with_canaries = dataclasses.replace(task, private=private, fingerprints={**task.fingerprints, "canaries": digest})
     same_options = _fixed_options(options, plan)
     outcome = run(folder, with_canaries, same_options, say=say)
+    if outcome.plan.tuned.get("errors") == NOT_COPIED:
+        raise InvalidInput(
+            "An audit needs a student that copy.deepcopy copies after its fit, or a mechanism with errors=0, got "
+            f"{quote(options.student)}."
+        )
     counts = _released_counts(publish(outcome) / NOISY_COUNTS, queries)
     say("Counting the votes without canaries")
     votes_folder = folder / "private" / "without"
