@@ -55,7 +55,7 @@ figcaption strong { color: var(--text); font-size: 1rem; }
 .shapes { list-style: none; padding: 0; display: grid; gap: 1rem; font-size: .875rem; }
 .shapes { grid-template-columns: repeat(auto-fill, minmax(14rem, 1fr)); }
 .shapes li { break-inside: avoid; overflow-wrap: anywhere; }
-.curve { display: block; width: 100%; max-width: 34rem; height: auto; margin: .5rem 0; }
+.curve { display: block; width: 100%; max-width: 25rem; height: auto; margin: .5rem 0; }
 .curve text { fill: var(--quiet); font-size: 13px; }
 .curve path { stroke: var(--rule); }
 .curve polyline { fill: none; stroke: var(--answered); stroke-width: 2.5; }
