@@ -14,8 +14,12 @@ MAP = SumMap.of(PUBLIC)
 WILD = np.concatenate([PUBLIC, RNG.normal(size=(200, 5)) * 10.0 ** RNG.integers(-3, 30, (200, 1))])
 
 
-def test_every_row_has_bounded_length():
-    steps = MAP.steps(WILD)
+@pytest.mark.parametrize("linear", [0.01, 0.2, 0.4, 0.6, 0.8])
+def test_every_row_has_bounded_length(linear):
+    sum_map = SumMap.of(PUBLIC, linear=linear)
+    of_linear = sum_map.unrounded(WILD)[:, sum_map.blocks[1]]
+    assert np.square(of_linear).sum(axis=1).max() == pytest.approx(linear)
+    steps = sum_map.steps(WILD)
     assert np.square(steps).sum(axis=1).max() <= CONSTANT**2
     # Rows at an end of every rank and far from the mean are as long as the bound allows, but for rounding.
     assert np.square(steps).sum(axis=1).max() > 0.96 * CONSTANT**2

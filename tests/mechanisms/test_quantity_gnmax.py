@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from ostrakon.features.sums import SumMap
-from ostrakon.mechanisms import MomentGNMax, QuantityGNMax
+from ostrakon.mechanisms import LabelsGNMax, MomentGNMax, QuantityGNMax
 from ostrakon.teachers.per_record import collect_per_record
+from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, BoundedVotes, Moments, SplitVotes
 
 PUBLIC = np.random.default_rng(0).normal(size=(60, 3))
@@ -127,3 +128,10 @@ def test_more_steps_than_votes_are_refused():
     assert SplitVotes([[2**40, 0]], teachers=2**30, max_contributions=1).teachers == 2**30
     with pytest.raises(ValueError, match="counts must sum to at most"):
         SplitVotes([[STEPS, 1]], teachers=1, max_contributions=1)
+
+
+@pytest.mark.parametrize("kind", [QuantityGNMax, LabelsGNMax])
+@pytest.mark.parametrize("bad", [0.0, 0.81, -0.1, np.nan, True, "0.4"])
+def test_a_share_of_linear_features_that_leaves_nothing_for_others_is_refused(kind, bad):
+    with pytest.raises(InvalidInput, match="linear must be"):
+        kind(sigma2=5.0, linear=bad)

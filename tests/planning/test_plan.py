@@ -13,7 +13,7 @@ from ostrakon.mechanisms import ConfidentGNMax
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import plan_from
-from ostrakon.planning.row_kind import RowKind
+from ostrakon.planning.row_kind import TABLE, RowKind
 from ostrakon.validation import InvalidInput
 
 SIZES = {"units": 30_000, "pool": 2000, "classes": 10}
@@ -59,6 +59,20 @@ def test_given_corrections_leave_a_share_for_counts_of_errors():
         mechanism = make_plan(asked, **{**SIZES, "units": 1500}).mechanism
         assert mechanism.corrections == share
         assert mechanism.errors == pytest.approx(errors, abs=0.002)
+
+
+def test_linear_features_have_more_of_the_length_of_labels_and_of_many_columns():
+    for target, others in (("labels", 0.4), ("quantity", 0.2)):
+        asked, sizes = Options(epsilon=1.0, delta=1e-6), {"units": 9000, "pool": 500, "classes": 2, "target": target}
+        plans = [make_plan(asked, **sizes, kind=kind) for kind in (TABLE, RowKind(wide=True), RowKind(embedded=True))]
+        assert [plan.mechanism.linear for plan in plans] == [others, 0.6, 0.6]
+        # They cost the same.
+        assert len({plan.bound.epsilon for plan in plans}) == 1
+        for plan in plans:
+            assert plan_from(plan.as_dict(), classes=2) == plan
+        stored = plans[0].as_dict()
+        stored["parameters"].pop("linear", None)
+        assert plan_from(stored, classes=2).mechanism.linear == 0.2  # of earlier versions
 
 
 def of_a_quantity(units, **options):

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ostrakon.features.moments import CONSTANT, bounded_steps, principal_vectors
+from ostrakon.mechanisms.moment_gnmax import LINEAR
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, FloatArray, IntArray
 
-PARTS = (0.15, 0.2, 0.3, 0.35)
-"""Share of the squared length of a row's features: the constant, linear ones, waves of ranks, waves of directions."""
 WAVES, DIRECTIONS, KNOTS = 5, 96, 16
 """Waves of each rank; random directions, in each of two widths; intervals between the public quantiles of a rank."""
 WIDTHS = (1.0, 2.0)
@@ -54,6 +53,8 @@ class SumMap:
         Their public quantiles.
     waves : array of shape (features, 2 * DIRECTIONS)
         Random directions, each divided by its width.
+    linear : float
+        Share of the squared length of a row's features for linear ones.
 
     Notes
     -----
@@ -67,9 +68,10 @@ class SumMap:
     ranked: IntArray
     knots: FloatArray
     waves: FloatArray
+    linear: float = LINEAR
 
     @classmethod
-    def of(cls, public: ArrayLike) -> Self:
+    def of(cls, public: ArrayLike, *, linear: float = LINEAR) -> Self:
         """Return the map for features of public rows, (rows, features). Errors: `InvalidInput` for features that are
         not finite."""
         points = np.asarray(public, np.float64)
@@ -84,7 +86,9 @@ class SumMap:
         directions = np.random.default_rng(0).normal(size=(len(WIDTHS), DIRECTIONS, len(centre)))
         scaled = directions / (radius * np.asarray(WIDTHS)[:, None, None])
         waves = np.ascontiguousarray(scaled.reshape(-1, len(centre)).T)
-        return cls(centre=centre, radius=radius, axes=axes.copy(), ranked=ranked, knots=knots, waves=waves)
+        return cls(
+            centre=centre, radius=radius, axes=axes.copy(), ranked=ranked, knots=knots, waves=waves, linear=linear
+        )
 
     @property
     def features(self) -> int:
@@ -94,7 +98,13 @@ class SumMap:
     @property
     def constant(self) -> float:
         """The constant feature of every row."""
-        return math.sqrt(PARTS[0])
+        return math.sqrt(self._parts[0])
+
+    @property
+    def _parts(self) -> tuple[float, float, float, float]:
+        """Shares of the squared length of a row's features: constant, linear, waves of ranks, waves of directions."""
+        more = self.linear - LINEAR
+        return 0.15, self.linear, 0.3 - more * 6 / 13, 0.35 - more * 7 / 13
 
     @property
     def directions(self) -> int:
@@ -111,7 +121,7 @@ class SumMap:
     def unrounded(self, features: ArrayLike) -> FloatArray:
         """Return what is summed before rounding, float64 (rows, features), of at most the length 1."""
         given = np.asarray(features, np.float64)
-        shares = np.sqrt(PARTS)
+        shares = np.sqrt(self._parts)
         with np.errstate(over="ignore", invalid="ignore"):  # `steps` refuses values that overflow
             away = np.ascontiguousarray(given - self.centre)
             lengths = np.sqrt(np.square(away).sum(axis=1, keepdims=True))
@@ -138,7 +148,7 @@ class SumMap:
 
         weights: (features, targets).
         """
-        shares = np.sqrt(PARTS)
+        shares = np.sqrt(self._parts)
         constant, linear, ranks, *directions = self.blocks
         weight = shares[3] / math.sqrt(self.waves.shape[1])
         waves = [weight * weights[block] for block in directions]

@@ -12,12 +12,31 @@ from ostrakon.mechanisms.bounded_gnmax import MOST_NOISE, REMOVED, BoundedGNMax
 from ostrakon.validation import InvalidInput, fraction, non_negative, whole
 from ostrakon.votes import Moments
 
+LINEAR, MOST_LINEAR = 0.2, 0.8
+"""Shares of the squared length of a row's features for linear ones: of earlier versions, and at most."""
+
+
+def linear_share(name: str, value: Any) -> float:
+    """Return a share above 0, at most `MOST_LINEAR`; refuse any other value."""
+    share = fraction(name, value)
+    if share > MOST_LINEAR:
+        raise InvalidInput(f"{name} must be at most {MOST_LINEAR:g}, got {value!r}.")
+    return share
+
+
 Share = Annotated[
     float,
     Parameter(
         help="Share of the cost for sums of features, 0.5 by default (embeddings, tables of many independent columns, "
         "quantity, several labels: 0.8).",
         check=fraction,
+    ),
+]
+
+Linear = Annotated[
+    float,
+    Parameter(
+        help="Share of the squared length of a row's features for linear ones.", check=linear_share, option=False
     ),
 ]
 
@@ -128,8 +147,10 @@ class MomentGNMax(BoundedGNMax):
 
     def parameters(self) -> dict[str, Any]:
         # Without them, as before there were any: what a run drew belongs to its parameters.
-        later = ("centred_classes", "corrections")
-        return {name: value for name, value in super().parameters().items() if name not in later or value}
+        before = {"centred_classes": None, "corrections": 0.0, "linear": LINEAR}
+        return {
+            name: value for name, value in super().parameters().items() if name not in before or value != before[name]
+        }
 
     @property
     def _removed(self) -> float:

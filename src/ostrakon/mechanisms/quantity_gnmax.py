@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ostrakon.mechanisms.moment_gnmax import MomentGNMax, Share
+from ostrakon.mechanisms.moment_gnmax import LINEAR, Linear, MomentGNMax, Share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +27,9 @@ class QuantityGNMax(MomentGNMax):
         Share of the cost that pays for counts of errors; at least 0, and with `moments` below 1. 0: none are released.
     centred_classes : None
         Sums by class alone are centred.
+    linear : float, default 0.2
+        Share of the squared length of a row's features for linear ones; above 0, at most 0.8. The price is the same. A
+        run takes 0.6 for embeddings and for tables of many columns that depend little on each other.
     corrections : float, default 0
         The student is not corrected: 0.
 
@@ -64,6 +67,7 @@ class QuantityGNMax(MomentGNMax):
     _may_correct: ClassVar[bool] = False
 
     moments: Share = 0.8
+    linear: Linear = LINEAR
 
     @property
     def cost_shares(self) -> dict[str, float]:

@@ -21,6 +21,9 @@ from ostrakon.planning.choose_mechanism import (
 from ostrakon.planning.defaults import (
     DEFAULT_MECHANISM,
     DEFAULT_OF_COUNTS,
+    LINEAR_OF_LABELS,
+    LINEAR_OF_MANY,
+    LINEAR_OF_QUANTITIES,
     OF_LABELS,
     OF_QUANTITIES,
     SUMS_BESIDE_COUNTS,
@@ -73,7 +76,7 @@ def make_plan(
     require_learnable(options.student, options.objective, target=target, sums=sums)
     if sums:
         require_sums_mechanism(options, unit, target=target)
-        return (_plan_of_quantity if target == "quantity" else _plan_of_labels)(options, sizes)
+        return (_plan_of_quantity if target == "quantity" else _plan_of_labels)(options, sizes, kind)
     if trained:
         return labels_plan(options, labels=classes, units=units, pool=pool, unit=unit)
     if domain is not None:
@@ -92,20 +95,22 @@ def make_plan(
         raise InvalidInput(f"{refused}{alternative}") from None
 
 
-def _plan_of_quantity(options: Options, sizes: dict[str, Any]) -> Plan:
+def _plan_of_quantity(options: Options, sizes: dict[str, Any], kind: RowKind) -> Plan:
     """Return the plan of a quantity, whose votes are split between both ends of the range."""
     ends: dict[str, Any] = {**sizes, "classes": 2}
+    linear = LINEAR_OF_MANY if kind.many else LINEAR_OF_QUANTITIES
 
     def plan_with(errors: float) -> Plan:
-        fixed = {**_sums_of_student(options), "errors": errors}
+        fixed = {**_sums_of_student(options), "errors": errors, "linear": linear}
         return per_record_plan(per_record_choices(options, OF_QUANTITIES, **ends, fixed=fixed))
 
     return with_errors(options, plan_with, classes=None)
 
 
-def _plan_of_labels(options: Options, sizes: dict[str, Any]) -> Plan:
+def _plan_of_labels(options: Options, sizes: dict[str, Any], kind: RowKind) -> Plan:
     """Return the plan of rows with several labels, for the form of votes with less noise."""
-    fixed = {**_sums_of_student(options), "max_labels": most_labels(options, sizes["classes"])}
+    linear = LINEAR_OF_MANY if kind.many else LINEAR_OF_LABELS
+    fixed = {**_sums_of_student(options), "max_labels": most_labels(options, sizes["classes"]), "linear": linear}
     # A given number of labels only chooses between both forms.
     parameters = {name: value for name, value in options.parameters.items() if name != "max_labels"}
     return per_record_plan(per_record_choices(replace(options, parameters=parameters), OF_LABELS, **sizes, fixed=fixed))
@@ -128,8 +133,7 @@ def _plan_of_classes(
     def plan_with_errors(**shares: float) -> Plan:
         return with_errors(options, lambda errors: plan_with(**shares, errors=errors), classes=sizes["classes"])
 
-    many = (kind.embedded or kind.wide) and name == DEFAULT_MECHANISM
-    shares = {"moments": SUMS_OF_MANY} if many else {}
+    shares = {"moments": SUMS_OF_MANY} if kind.many and name == DEFAULT_MECHANISM else {}
     if consent is not None:
         for parameter in ("errors", "corrections"):
             if given := options.parameters.get(parameter):

@@ -36,6 +36,11 @@ class RowKind:
     embedded: bool = False
     wide: bool = False
 
+    @property
+    def many(self) -> bool:
+        """Whether features have many independent directions."""
+        return self.embedded or self.wide
+
     @classmethod
     def of(cls, X_public: Any, representation: Any) -> Self:
         """Return the kind of public rows with the features of a representation ("auto", a name, a transformer)."""

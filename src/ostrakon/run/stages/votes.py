@@ -213,10 +213,10 @@ def moment_map(plan: Plan, view: View, queries: IntArray) -> MomentMap | SumMap 
     """
     noise = plan.mechanism.moment_noise
     if isinstance(plan.mechanism, LabelsGNMax):
-        sum_map = SumMap.of(view.public)
+        sum_map = SumMap.of(view.public, linear=plan.mechanism.linear)
         return LabelMap(sum_map=sum_map, labels=plan.classes, max_labels=plan.mechanism.max_labels)
     if isinstance(plan.mechanism, QuantityGNMax):
-        return SumMap.of(view.public)
+        return SumMap.of(view.public, linear=plan.mechanism.linear)
     if noise is None:
         return None
     many = view.embedded and plan.classes > FEW_CLASSES
