@@ -70,12 +70,28 @@ def digits(data: Path) -> tuple[Any, Any]:
     return pd.DataFrame(X).add_prefix("p"), np.column_stack([y % 2 == 0, np.isin(y, (0, 6, 8, 9)), y > 4]).astype(int)
 
 
+def linear(kind: str) -> Callable[[Path], tuple[Any, Any]]:
+    """5,000 rows of 40 columns of 0 and 1 or 60 of counts, and four labels that are logistic in them."""
+
+    def rows(data: Path) -> tuple[Any, Any]:
+        rng = np.random.default_rng(5)
+        X = rng.integers(0, 2, (5000, 40)) if kind == "binary" else rng.poisson(rng.gamma(0.3, 2, (5000, 60)))
+        scores = np.log1p(X) @ rng.normal(size=(X.shape[1], 4))
+        scores = (scores - scores.mean(axis=0)) / scores.std(axis=0)
+        Y = scores + rng.logistic(0, 0.3, scores.shape) > np.array([0, 0.5, 1, -0.3])
+        return pd.DataFrame(X).add_prefix("x"), Y.astype(int)
+
+    return rows
+
+
 SETS: dict[str, tuple[Callable[[Path], tuple[Any, Any]], int | None]] = {
     "made5": (made(5, 2), None),
     "made20": (made(20, 3), 4),
     "made60": (made(60, 3), 4),
     "adult": (adult, None),
     "digits": (digits, None),
+    "binary": (linear("binary"), None),
+    "counts": (linear("counts"), None),
 }
 """Tables, and the `max_labels` that is stated for them."""
 
@@ -207,7 +223,7 @@ def main() -> None:
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.5, 1.0, 2.0])
     given = parser.parse_args()
     warnings.filterwarnings("ignore")
-    print("table, epsilon, method, AUC, macro F1, micro F1, all labels right, Hamming loss, processor seconds")
+    print("table, epsilon, method, AUC, macro F1, micro F1, log loss, all labels right, Hamming loss, seconds")
     for name in given.sets:
         read, most = SETS[name]
         X, Y = read(given.data)
@@ -222,7 +238,8 @@ def main() -> None:
                     likely, said = (part[:, :MOST] for part in METHODS[method](parts, epsilon, seed))
                     seconds = time.process_time() - began
                     one = measures_of_labels(likely, said.astype(int), parts.right[:, :MOST], range(likely.shape[1]))
-                    found.append((one.auc, one.macro_f1, one.micro_f1, one.subset_accuracy, one.hamming_loss, seconds))
+                    losses = one.log_loss, one.subset_accuracy, one.hamming_loss
+                    found.append((one.auc, one.macro_f1, one.micro_f1, *losses, seconds))
                 numbers = ", ".join(f"{value:.3f}" for value in np.mean(found, axis=0))
                 print(f"{name}, {epsilon:g}, {method}, {numbers}", flush=True)
 
