@@ -49,7 +49,9 @@ def worth_correcting(public: ArrayLike, *, records: int, noise: float) -> int:
     ratio = whole("records", records, at_least=1) / positive("noise", noise)
     away = rows - rows.mean(axis=0)
     with on_one_thread():
-        variances = np.maximum(np.linalg.eigvalsh(away.T @ away / len(rows))[::-1], 0.0)
+        # Both products have the same eigenvalues, but for zeros.
+        products = away.T @ away if away.shape[1] <= len(away) else away @ away.T
+        variances = np.maximum(np.linalg.eigvalsh(products / len(away))[::-1], 0.0)
     length = np.cumsum(variances)
     if not length[-1] > 0:
         return 1

@@ -65,9 +65,9 @@ def effective_dimension(features: Any) -> float:
     """
     away = np.asarray(features, np.float64)
     away = away - away.mean(axis=0)
-    covariance = away.T @ away
-    squares = float(np.square(covariance).sum())
-    return float(np.trace(covariance)) ** 2 / squares if squares > 0 else 0.0
+    products = away.T @ away if away.shape[1] <= len(away) else away @ away.T
+    squares = float(np.square(products).sum())
+    return float(np.trace(products)) ** 2 / squares if squares > 0 else 0.0
 
 
 def _dimension_of_table(X_public: Any) -> float:
