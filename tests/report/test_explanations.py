@@ -1,5 +1,7 @@
 """Pictures of what a student does with columns, and the additive student that they are drawn of."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -119,6 +121,17 @@ def test_a_quantity_has_importance_in_its_unit():
     ranked = importances(model.finished_)
     assert ranked[0][0] == "age"
     assert ranked[0][1] > 5
+
+
+def test_a_curve_over_days_ends_at_dates(tmp_path):
+    X, y = table(1500)
+    X = X.assign(day=pd.Timestamp("2024-01-01") + pd.to_timedelta((X.pop("age") * 5).round(), unit="D"))
+    X.assign(y=y)[:1200].to_csv(tmp_path / "private.csv", index=False)
+    X[1200:].to_csv(tmp_path / "public.csv", index=False)
+    files = {"private": tmp_path / "private.csv", "public": tmp_path / "public.csv", "target": "y"}
+    done = ostrakon.train(**files, classes="no,yes", epsilon=4, out=tmp_path / "run", student="additive")
+    picture = re.search("what day adds.*", (done.release / "report.html").read_text())[0]
+    assert re.findall(r">(\d{4}-\d\d)-\d\d<", picture) == ["2024-04", "2025-03"]
 
 
 @pytest.mark.slow

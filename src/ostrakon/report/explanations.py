@@ -118,7 +118,12 @@ def shape_charts(ranked: Sequence[tuple[str, float]], outcome: FinishedRun) -> s
         return ""
     answers, names = _Answers(student=model, representation=released.representation), _names(outcome.sample)
     classes = [str(label) for label in released.classes_] if isinstance(released, ReleasedStudent) else list(ENDS)
-    tiles = [_shape(answers, outcome.sample, names.index(name), name) for name, change in ranked[:SHOWN] if change]
+    dates = {column["name"] for column in released.form.columns or () if column["kind"].startswith("date")}
+    tiles = [
+        _shape(answers, outcome.sample, names.index(name), name, dates=dates)
+        for name, change in ranked[:SHOWN]
+        if change
+    ]
     of = f"the log-odds of {classes[1]!r}" if len(classes) == 2 else "the logarithm of each class's probability"
     if isinstance(released, ReleasedQuantity):
         of = "the estimate, as the log-odds of its place between both ends of the range"
@@ -139,8 +144,11 @@ def _names(sample: Any) -> list[str]:
     return [f"column {number}" for number in range(sample.shape[1])]
 
 
-def _shape(answers: _Answers, sample: Any, at: int, name: str) -> str:
-    """Return one picture: what the column adds at points of its public range, or for its most frequent words."""
+def _shape(answers: _Answers, sample: Any, at: int, name: str, *, dates: set[str]) -> str:
+    """Return one picture: what the column adds at points of its public range, or for its most frequent words.
+
+    dates: names of the columns whose numbers are days since 2000.
+    """
     table = sample if hasattr(sample, "iloc") else pd.DataFrame(np.asarray(sample))
     column = table.iloc[:, at]
     numbers = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
@@ -155,6 +163,8 @@ def _shape(answers: _Answers, sample: Any, at: int, name: str) -> str:
     rows = pd.concat([table.iloc[[0] * len(points)]], ignore_index=True)
     rows.isetitem(at, points.tolist())
     curves, mean = _added(answers, rows, sample), _added(answers, _of_column(table, at), sample).mean(axis=0)
+    if name in dates and pd.api.types.is_numeric_dtype(points):
+        points = pd.Timestamp(2000, 1, 1) + pd.to_timedelta(points, unit="D")
     return _picture(name, points, curves - mean, numbers=numbers)
 
 
