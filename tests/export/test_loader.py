@@ -4,6 +4,7 @@ import ast
 import datetime
 import math
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,24 @@ def test_blanks_around_a_name_do_not_matter_unless_they_tell_columns_apart():
     for both in ([{" n": 1.0, "n": 2.0}], {"n": [2.0], " n": [1.0]}):
         assert read_table(both, COLUMNS[:1])["n"].tolist() == [2.0]
     assert read_table([{" n": 1.0}], [{**COLUMNS[0], "name": " n"}])[" n"].tolist() == [1.0]
+
+
+def test_text_that_cannot_be_read_is_named_if_asked():
+    rows = [{"n": cell} for cell in ("1.5", "62,7", "high", "?", " ", None, 3, math.nan)]
+    with pytest.warns(UserWarning, match="'n' must be written like 1234.5: 2 of 8 cells .* the first '62,7'") as seen:
+        read = read_table(iter(rows), COLUMNS[:1], warn=True)
+    assert len(seen) == 1
+    assert np.isnan(read["n"]).tolist() == [False, True, True, True, True, True, False, True]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_table(rows, COLUMNS[:1])
+        read_table([rows[0], *rows[3:]], COLUMNS[:1], warn=True)
+
+
+def test_every_form_that_is_named_can_be_read():
+    for kind, form in loader._FORMS.items():
+        assert not np.isnan(read_table([{"n": form}], [{"name": "n", "kind": kind}])["n"]).any()
+    assert loader._FORMS.keys() == loader.READERS.keys() - {"duration"}
 
 
 def test_what_is_not_there_is_named():

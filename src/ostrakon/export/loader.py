@@ -6,7 +6,8 @@
 
 Rows of a table: a data frame (pandas, Polars, Arrow), a list of dictionaries (csv.DictReader gives them), or a
 dictionary of columns. Columns go by name, in any order; further ones are not looked at. A cell that cannot be read
-counts as missing; a word that the public data did not have counts as one never seen. Images and numbers: an array.
+counts as missing, with a warning; a word that the public data did not have counts as one never seen. Images and
+numbers: an array.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import itertools
 import json
 import math
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,15 @@ _WRITTEN_DATE = re.compile(
     r"(?:[T, ]+(\d{1,2}):(\d{2})(?::(\d{2}))?(?: ?([AaPp])[Mm])?)?"
 )
 _EIGHT_DIGITS = re.compile(r"(19\d{2}|20\d{2}|2100)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?:\.0+)?")
+_FORMS = {
+    "number": "1234.5",
+    "decimal comma": "1234,5",
+    "amount": "1,234.50",
+    "date": "2024-12-31",
+    "date (day first)": "31/12/2024",
+    "date (month first)": "12/31/2024",
+    "date (digits)": "20241231",
+}
 _ORIGIN = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
 _DAY = datetime.timedelta(days=1)
 _TERM = re.compile(r"\b\w\w+\b")
@@ -116,7 +127,7 @@ class Student:
             if "range" in given:
                 require_range(array, *given["range"])
             return {"rows": array}
-        read = read_table(rows, given["columns"])
+        read = read_table(rows, given["columns"], warn=True)
         if not given["missing_allowed"]:
             for name, values in read.items():
                 if np.isnan(values).any():
@@ -157,7 +168,7 @@ def _load_pyfunc(folder: str) -> Student:  # pyright: ignore[reportUnusedFunctio
     return Student(folder)
 
 
-def read_table(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def read_table(rows: Any, columns: Sequence[Mapping[str, Any]], *, warn: bool = False) -> dict[str, Any]:
     """Return the columns of `rows` by name, read cell by cell: numbers as doubles, NaN if missing, categories as text.
 
     columns: "name" and "kind" of each; kinds: number, decimal comma (0,5), amount ($1,234.50), date (days since 2000,
@@ -165,7 +176,8 @@ def read_table(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any
     duration (days), category ("" is missing), which has the "values" that the public data knew, embedding: "width"
     numbers in every row, doubles (rows, width), given as lists, as an array of two dimensions, or as the
     columns NAME.0, NAME.1, ...; text, as it is; tfidf: text as the weights of its "terms", doubles (rows, width).
-    An array goes by position. Errors: ValueError for a column that is not there, and for what is no rows.
+    An array goes by position. warn: name the columns with text that cannot be read. Errors: ValueError for a column
+    that is not there, and for what is no rows.
     """
     given = _cells_by_name(rows, columns)
     for column in columns:
@@ -175,7 +187,25 @@ def read_table(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any
     absent = [column["name"] for column in columns if column["name"] not in given]
     if absent:
         raise ValueError(f"X must have the columns of the public table; missing: {', '.join(absent)}.")
-    return {column["name"]: _read_column(given[column["name"]], column) for column in columns}
+    read = {column["name"]: _read_column(given[column["name"]], column) for column in columns}
+    for column in columns if warn else ():
+        _warn_of_unread(given[column["name"]], read[column["name"]], column)
+    return read
+
+
+def _warn_of_unread(cells: Any, read: np.ndarray, column: Mapping[str, Any]) -> None:
+    """Warn of text in a column of numbers or dates that is written otherwise than in the public table."""
+    form = _FORMS.get(column["kind"])
+    if form is None or not np.isnan(read).any():
+        return
+    texts = [cell for cell, value in zip(cells, read, strict=True) if isinstance(cell, str) and math.isnan(value)]
+    unread = [text for text in texts if read_word(text, frozenset())]
+    if unread:
+        warnings.warn(
+            f"The column {column['name']!r} must be written like {form}: {len(unread)} of {len(read)} cells are not "
+            f"and count as missing, the first {unread[0]!r}.",
+            stacklevel=2,
+        )
 
 
 def _parts_of(column: Mapping[str, Any]) -> list[str]:
