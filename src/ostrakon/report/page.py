@@ -36,6 +36,10 @@ h2 + p > strong:only-child, pre { border-left: .3rem solid var(--quiet); backgro
 table { border-collapse: collapse; width: 100%; font-size: .9375rem; }
 th, td { border-bottom: 1px solid var(--rule); padding: .4rem .75rem .4rem 0; text-align: left; vertical-align: top; }
 td:first-child { width: 32%; color: var(--quiet); }
+@media screen and (max-width: 30rem) {
+  td:first-child:nth-last-child(2), td:nth-child(2):last-child { display: block; width: auto; padding-right: 0; }
+  td:first-child:nth-last-child(2) { border: 0; padding-bottom: 0; }
+}
 thead th:empty { display: none; }
 pre { padding: .75rem 1rem; white-space: pre-wrap; font-size: .875rem; }
 code { overflow-wrap: anywhere; }
@@ -44,7 +48,7 @@ figcaption { color: var(--quiet); font-size: .875rem; }
 figcaption strong { color: var(--text); font-size: 1rem; }
 .bars, .tiles { list-style: none; margin: .5rem 0; padding: 0; font-size: .875rem; }
 .bars li { display: grid; grid-template-columns: minmax(6rem, 32%) 1fr; gap: .75rem; padding: .2rem 0; }
-.bars li > :last-child { display: flex; align-items: center; gap: .5rem; padding-right: 3rem; white-space: nowrap; }
+.bars li > :last-child { display: flex; align-items: center; gap: .5rem; padding-right: 4.5rem; white-space: nowrap; }
 .bars b { border-top: .9rem solid; min-width: 1px; flex: none; }
 .bars .answered { border-color: var(--answered); }
 .bars .check { border-color: var(--check); }
@@ -56,6 +60,7 @@ figcaption strong { color: var(--text); font-size: 1rem; }
 .shapes { grid-template-columns: repeat(auto-fill, minmax(14rem, 1fr)); }
 .shapes li { break-inside: avoid; overflow-wrap: anywhere; }
 .curve { display: block; width: 100%; max-width: 25rem; height: auto; margin: .5rem 0; }
+.shapes .curve { max-width: 16rem; }
 .curve text { fill: var(--quiet); font-size: 13px; }
 .curve path { stroke: var(--rule); }
 .curve polyline { fill: none; stroke: var(--answered); stroke-width: 2.5; }
