@@ -101,7 +101,7 @@ def test_settings_in_a_file_will_do(folder):
     done = audited("--run", folder / "settings.toml", "--confidence", "0.999", "--out", folder / "by-file", form=())
     said = " ".join(done.stdout.split())
     assert done.exit_code == 0, done.output
-    assert re.search(r"claims epsilon 2 .* right guesses of \d+, the surest about \d+ canaries, ", said)
+    assert re.search(r"claims epsilon 2 .* \d+ of the \d+ surest guesses about \d+ canaries were right, ", said)
     assert "by-file (the audited run: nothing in it may be published)" in said
 
 
@@ -159,7 +159,7 @@ def test_of_other_data_the_run_claims_nothing(folder):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (("--run", "missing.toml"), "--run must be a readable TOML file, got missing.toml (No such file"),
+        (("--run", "missing.toml"), "--run must be the folder of a run, or a TOML file of options, got missing.toml."),
         (("--run", "empty.toml"), "private data"),
         (("--run", "run", "--mechanism", "lnmax"), "--mechanism cannot be combined with --run"),
     ],
@@ -170,6 +170,15 @@ def test_bad_input_is_named(folder, monkeypatch, words, named):
     done = audited(*words)
     assert done.exit_code != 0
     assert named in str(done.exception)
+
+
+def test_the_run_of_a_release_is_named(tmp_path):
+    (tmp_path / "release").mkdir()
+    without = audited("--run", tmp_path / "release")
+    assert str(without.exception).endswith(f"got {tmp_path / 'release'}.")
+    (tmp_path / "run.toml").touch()
+    within = audited("--run", tmp_path / "release")
+    assert str(within.exception).endswith(f"got {tmp_path / 'release'}; {tmp_path} is one.")
 
 
 def test_a_finished_study_is_refused_in_words(tmp_path):

@@ -279,8 +279,8 @@ class OneRunAudit:
         """One sentence."""
         summary = (
             f"{self.mechanism} claims epsilon {self.claimed:.4g} for the whole run at delta {self.delta:g}, and "
-            f"{self.correct} right guesses of {self.guesses}, the surest about {self.canaries} canaries, certify "
-            f"at least {self.lower_bound:.4g} with {100 * self.confidence:g}% confidence"
+            f"{self.correct} of the {self.guesses} surest guesses about {self.canaries} canaries were right, which "
+            f"certifies an epsilon of at least {self.lower_bound:.4g} with {100 * self.confidence:g}% confidence"
         )
         if len(self.certified) > 1:
             summary += f" ({', '.join(f'{what} {bound:.4g}' for what, bound in self.certified.items())})"

@@ -173,6 +173,10 @@ def _read_run(path: Path, jobs: int) -> tuple[Any, Any, Any]:
     from ostrakon.run.steps import plan_of
 
     description = path / "run.toml" if path.is_dir() else path
+    if not description.is_file():
+        inside = path.name == "release" and (path.parent / "run.toml").is_file()
+        nearest = f"; {path.parent} is one" if inside else ""
+        raise InvalidInput(f"--run must be the folder of a run, or a TOML file of options, got {path}{nearest}.")
     content = RunFolder(path).read() if path.is_dir() else None
     if content is not None and "study" in content.get("asked", {}):
         raise InvalidInput(f"--run must be a run of ostrakon train; the rows of the study of {path} are its owners'.")

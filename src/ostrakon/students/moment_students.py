@@ -22,8 +22,8 @@ from ostrakon.votes import STEPS
 FloatArray = NDArray[np.float64]
 
 NEEDS_MOMENTS = (
-    "The student moments learns from noisy sums of features, which moment-gnmax releases: take that mechanism, or "
-    "another student."
+    "The students moments and gaussian-process learn from noisy sums of features, which only moment-gnmax releases: "
+    "use that mechanism, or another student."
 )
 
 
