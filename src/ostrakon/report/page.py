@@ -39,6 +39,7 @@ td:first-child { width: 32%; color: var(--quiet); }
 @media screen and (max-width: 30rem) {
   td:first-child:nth-last-child(2), td:nth-child(2):last-child { display: block; width: auto; padding-right: 0; }
   td:first-child:nth-last-child(2) { border: 0; padding-bottom: 0; }
+  th:nth-child(2):last-child { display: none; }
 }
 thead th:empty { display: none; }
 pre { padding: .75rem 1rem; white-space: pre-wrap; font-size: .875rem; }
