@@ -57,12 +57,17 @@ def audit(
 ) -> None:
     """Compute a certified lower bound on a mechanism's epsilon, and compare it with the claim.
 
-    The audit samples answers on neighbouring votes. It compares them with the mechanism's probabilities, and these with
-    the claim.
-    With --run and per-record teachers, it repeats the run on a copy of the private data with canaries (artificial
-    records with random labels), and guesses their labels from the release. With --run and trained teachers, it poisons
-    all teachers but one, so that one record decides, and repeats the aggregation.
-    The exit status is 1 if the claim is refuted, otherwise 0. An audit can refute a claim, but never prove it.
+    The audit samples answers on neighbouring votes. It compares them with the
+    mechanism's probabilities, and these probabilities with the claim.
+
+    With --run and per-record teachers, it repeats the run on a copy of the
+    private data with canaries (artificial records with random labels), and
+    guesses their labels from the release. With --run and trained teachers, it
+    poisons all teachers but one, so that one record decides, and repeats the
+    aggregation.
+
+    The exit status is 1 if the claim is refuted, otherwise 0. An audit can
+    refute a claim, but never prove it.
     """
     if run is not None:
         excluded = {"mechanism": mechanism, "sampler": sampler, "claimed": claimed}
