@@ -48,6 +48,18 @@ def test_it_depends_on_neither_units_nor_the_place_of_the_rows():
     assert worth_correcting(np.ones((5, 3)), records=1000, noise=8.0) == 1
 
 
+@pytest.mark.parametrize("noise", [1.0, 5.0, 20.0])
+def test_directions_without_variance_are_left_out_however_sums_are_rounded(noise):
+    """A processor of another kind rounds in another order, as another order of rows and columns does."""
+    rng = np.random.default_rng(0)
+    rows = np.hstack([np.eye(size)[rng.integers(0, size, 500)] for size in (5, 4, 3, 5, 2, 4, 5, 3, 5)])
+    rows = np.hstack([rows, rows[:, :12]]).astype(np.float32)
+    orders = [(rng.permutation(len(rows)), rng.permutation(rows.shape[1])) for _ in range(40)]
+    chosen = {worth_correcting(rows[first][:, then], records=20_000, noise=noise) for first, then in orders}
+    assert len(chosen) == 1
+    assert max(chosen) <= 27
+
+
 @pytest.mark.parametrize(("records", "noise"), [(0, 1.0), (True, 1.0), (10, 0.0), (10, np.nan), (10, np.inf)])
 def test_refusals(records, noise):
     with pytest.raises(InvalidInput, match="must be"):

@@ -11,6 +11,8 @@ _EXPLAINED = 0.25
 """Share of the variance of errors that is linear in the features, for `worth_correcting`. Chosen on tables: see
 benchmarks/README.md.
 """
+_EQUAL = 1e-6
+"""Relative difference of promises that are treated as equal, because processors round differently."""
 
 
 def worth_correcting(public: ArrayLike, *, records: int, noise: float) -> int:
@@ -36,7 +38,8 @@ def worth_correcting(public: ArrayLike, *, records: int, noise: float) -> int:
     with weights of the same variance in all directions. Of k directions with the variances v_j, each row then adds a
     part v_j / (v_1 + ... + v_k) of a squared vote to direction j, and the best estimate of its weight from the noisy
     sum has a known variance. The number k at which the estimated errors have the largest variance is returned: all
-    directions if their variances are equal, and few if they decrease fast.
+    directions if their variances are equal, and few if they decrease fast. Of equally good numbers it is the smallest,
+    so directions without variance, as of columns that add up to 1, are left out on every processor alike.
 
     Examples
     --------
@@ -57,7 +60,7 @@ def worth_correcting(public: ArrayLike, *, records: int, noise: float) -> int:
         return 1
     signal = _EXPLAINED / length[-1] * ratio**2 / 2 * np.square(variances)
     known = [(variances[:k] * signal[:k] / (signal[:k] + length[k - 1])).sum() for k in range(1, len(length) + 1)]
-    return 1 + int(np.argmax(known))
+    return 1 + int(np.argmax(np.array(known) >= (1 - _EQUAL) * max(known)))
 
 
 def largest_error(proba: FloatArray) -> FloatArray:
