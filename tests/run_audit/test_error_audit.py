@@ -4,6 +4,7 @@ import threading
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
@@ -12,10 +13,12 @@ import ostrakon.teachers.corrections as corrections
 import ostrakon.teachers.errors as errors
 from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.export.onnx_models import classified
+from ostrakon.features.moments import worth_their_noise
 from ostrakon.mechanisms import MomentGNMax, QuantityGNMax
 from ostrakon.options.options import Options
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, target_fields
+from ostrakon.run.steps import plan_of
 from ostrakon.run_audit.audit_run import audit_run
 from ostrakon.run_audit.repeated import CORRECTION_SUMS, COUNTS, ERROR_COUNTS, SUMS
 from ostrakon.validation import InvalidInput
@@ -209,3 +212,21 @@ def test_a_run_whose_student_cannot_be_copied_is_refused_in_one_sentence(tmp_pat
             parameters={"errors": 0.3},
             student=f"{__name__}.Locks",
         )
+
+
+def test_canaries_are_records_and_may_be_enough_for_one_more_direction(tmp_path):
+    X = np.random.default_rng(0).normal(size=(1200, 50))
+    many = Task(
+        private=Rows(X=X[:900], y=(X[:900, :25].sum(axis=1) > 0).astype(int)),
+        X_public=X[900:],
+        fingerprints={"private": "p", "public": "q"},
+        classes=("a", "b"),
+        classes_from="given",
+    )
+    options = {"mechanism": "moment-gnmax", "parameters": {}}
+    plan = plan_of(many, replace(OPTIONS, **options))
+    found = audited(tmp_path, lambda: many, **options)
+    directions = len(pd.read_csv(tmp_path / "run" / "release" / "noisy_moments.csv"))
+    assert 1 + worth_their_noise(plan.teachers, plan.mechanism.moment_noise) < directions < 51
+    assert found.contradiction is None
+    assert not found.refuted

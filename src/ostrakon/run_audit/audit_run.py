@@ -110,6 +110,7 @@ def audit_run(
             "An audit needs a student that copy.deepcopy copies after its fit, or a mechanism with errors=0, got "
             f"{quote(options.student)}."
         )
+    sums = moment_map(outcome.plan, view, queries)  # with canaries there are more records, and maybe more directions
     counts = _released_counts(publish(outcome) / NOISY_COUNTS, queries)
     say("Counting the votes without canaries")
     votes_folder = folder / "private" / "without"
