@@ -1,8 +1,9 @@
-"""Names for columns of tables without a header."""
+"""How a CSV is written, and names for columns of tables without a header."""
 
 import pytest
 
 from ostrakon.data.csv_form import KNOWN_NAMES, resolve_names
+from ostrakon.data.sources import open_table
 
 ADULT = KNOWN_NAMES["adult"]
 
@@ -41,3 +42,17 @@ def test_a_file_of_names(tmp_path, text, columns, expected):
     assert resolve_names(str(beside), file=tmp_path / "other.csv", columns=columns) == expected
     # One that does not fit the table beside it is not its own.
     assert resolve_names(None, file=tmp_path / "table.csv", columns=columns + 7) is None
+
+
+@pytest.mark.parametrize("columns", [2, 3, 45])
+def test_decimal_commas_in_every_cell_are_not_the_delimiter(tmp_path, columns):
+    header, row = (";".join(part) for part in ([f"n{at}" for at in range(columns)], ["0,5"] * columns))
+    (tmp_path / "a.csv").write_text("\n".join([header, *[row] * 50]) + "\n")
+    table = open_table(tmp_path / "a.csv")
+    assert list(table.columns) == header.split(";")
+    assert table.dialect.delim == ";"
+
+
+def test_lines_above_a_table_do_not_decide_its_delimiter(tmp_path):
+    (tmp_path / "a.csv").write_text("Report; of the ward\n" + "a,b,c\n" + "1,2,3\n" * 50)
+    assert list(open_table(tmp_path / "a.csv").columns) == ["a", "b", "c"]

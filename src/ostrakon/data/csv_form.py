@@ -104,8 +104,11 @@ def _sniffed(path: Path, source: str, header: bool | None, own_dialect: Dialect 
         except duckdb.Error:
             _require_one_form(path, delim)
             raise
-        values: tuple[Any, ...] = answer.fetchone() or ()
-        sniffed = dict(zip([column[0] for column in answer.description or []], values, strict=True))
+        sniffed = _first_row(answer)
+        other = _delimiter_of_header(path) if delim is None and int(sniffed["SkipRows"]) else None
+        if other not in (None, sniffed["Delimiter"]):
+            # DuckDB took decimal commas for the delimiter, because they give more cells in every line but the header.
+            sniffed = _first_row(connection.execute(f"FROM sniff_csv({source}{header_option}, delim = '{other}')"))
     skip = int(sniffed["SkipRows"])
     if skip or len(sniffed["Columns"]) == 1:
         _require_one_form(path, delim)
@@ -117,21 +120,38 @@ def _sniffed(path: Path, source: str, header: bool | None, own_dialect: Dialect 
     return sniffed
 
 
+def _first_row(answer: duckdb.DuckDBPyConnection) -> dict[str, Any]:
+    return dict(zip([column[0] for column in answer.description or []], answer.fetchone() or (), strict=True))
+
+
+def _delimiter_of_header(path: Path) -> str | None:
+    """Return the delimiter that gives every line as many cells as the first, more than one; None without it."""
+    widths = {delim: {cells for _, cells in _widths(path, delim)} for delim in DELIMITERS}
+    return next((delim for delim, counts in widths.items() if len(counts) == 1 and max(counts) > 1), None)
+
+
+def _widths(path: Path, delim: str | None) -> list[tuple[int, int]]:
+    """Return (number of the line, number of cells) of the first lines; none of a file that cannot be read.
+
+    delim: None for the sign that is most frequent in the first line.
+    """
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            first = file.readline()
+            file.seek(0)
+            rows = csv.reader(file, delimiter=delim or max(DELIMITERS, key=first.count))
+            return [(rows.line_num, len(row)) for row in itertools.islice(rows, _LINES_LOOKED_AT) if row]
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return []
+
+
 _LINES_LOOKED_AT = 200_000
 """From the start of a CSV: a line of another form there confuses what finds out how it is written."""
 
 
 def _require_one_form(path: Path, delim: str | None) -> None:
     """Refuse a CSV whose first line is like most others, if one of the first lines has another number of cells."""
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            first = file.readline()
-            file.seek(0)
-            delim = delim or max(DELIMITERS, key=first.count)
-            rows = csv.reader(file, delimiter=delim)
-            widths = [(rows.line_num, len(row)) for row in itertools.islice(rows, _LINES_LOOKED_AT) if row]
-    except (OSError, UnicodeDecodeError, csv.Error):
-        return
+    widths = _widths(path, delim)
     width = widths[0][1] if widths else 0
     odd = [(line, cells) for line, cells in widths if cells != width]
     # Of a table below some lines of text the first line is not like the others.
