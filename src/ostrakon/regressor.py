@@ -205,7 +205,7 @@ class PATERegressor(RegressorMixin, PrivateEstimator):
         All intervals of one coverage have one width, but for the ends of the range. It comes from noisy counts of the
         errors of this student on the private records (`ostrakon.students.prediction_intervals`), which `statement_`
         covers. The coverage of private records holds in 95% of fits. It is a mean over all rows: where the quantity
-        varies more, fewer are covered. Values outside of the range count as its nearer end.
+        varies more, fewer are covered. Values outside of the range are replaced by its nearest end.
         """
         check_is_fitted(self)
         student: Any = self.released_

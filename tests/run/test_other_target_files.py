@@ -131,7 +131,7 @@ def test_folders_and_arrays_are_read_alike(folders):
         assert one.quantity == other.quantity
     clipped = task_from_files(**files(folders, "pictures"), coding=Quantity(low=0, high=3))
     assert clipped.outside["target"] == pytest.approx(0.5, abs=0.1)
-    assert "count as its nearer end" in clipped.understood.notes[-1]
+    assert "are replaced by its nearest end" in clipped.understood.notes[-1]
 
 
 @pytest.mark.parametrize(

@@ -106,8 +106,8 @@ class Quantity:
             return ()
         warning = "Warning: the student will learn almost nothing: " if share > _NEARLY_ALL else ""
         return (
-            f"{warning}{share:.2%} of the private values of the target are outside {self.in_words} and count as its "
-            "nearer end. (This is private and is not released.)",
+            f"{warning}{share:.2%} of the private values of the target are outside {self.in_words} and are "
+            "replaced by its nearest end. (This is private and is not released.)",
         )
 
     @property

@@ -91,16 +91,17 @@ class Outlook:
             return (
                 f"The public rows have no labels, so no accuracy is forecast. Instead {times} labels: random smooth "
                 "functions of the public features. The table says how many points of accuracy it loses there against "
-                f"gradient boosting without noise. This tells epsilons apart, not how hard the task is.{fewer}"
+                "gradient boosting without noise. It compares epsilons, and does not say how difficult the task is."
+                f"{fewer}"
             )
         wide = (
             f" {repetitions} simulations say little about how runs differ, so the intervals are wide; {REPETITIONS} "
             "say more."
         )
         return (
-            f"{_TITLES[self.target]} come from simulations: {times} labelled public rows as the private side, the "
-            f"public pool and the held-out rows. They hold if private rows are of the same kind as public ones.{fewer}"
-            f"{' Its results are usually a little better.' if fewer else ''}"
+            f"{_TITLES[self.target]} come from simulations: {times} labelled public rows in the place of the "
+            f"private, the public and the test rows. They hold if private rows are of the same kind as public ones."
+            f"{fewer}{' Its results are usually a little better.' if fewer else ''}"
             f"{wide if repetitions < REPETITIONS else ''}"
         )
 

@@ -129,7 +129,7 @@ def _labels(outcome: FinishedRun) -> str:
     classes = range(len(counts)) if len(counts) <= MOST_CLASSES else np.argsort(-counts, kind="stable")[:MOST_CLASSES]
     most = max(int(counts.max()), 1)
     subjects = "public rows" if outcome.cells is None else "cells of columns (the most frequent class there)"
-    title = f"Released: {int(counts.sum()):,} labels for {len(outcome.queries):,} {subjects}"
+    title = f"Released labels by class: {int(counts.sum()):,} for {len(outcome.queries):,} {subjects}"
     if len(counts) > MOST_CLASSES:
         title += f"; the {MOST_CLASSES} of {len(counts)} classes with the most"
     bars = [
@@ -163,8 +163,8 @@ def budget_shares(outcome: FinishedRun) -> list[tuple[str, float, Colour]]:
     if plan.per_record:
         shares = plan.cost_shares
         together = f"all {outcome.statement.answered} {next(iter(shares))} together: each record votes on few of them"
-        segments = [(together if len(shares) == 1 else what, share) for what, share in shares.items() if share > 0]
-        return [(what, share, "answered" if at % 2 == 0 else "check") for at, (what, share) in enumerate(segments)]
+        paid = [(what, share) for what, share in shares.items() if share > 0]
+        return [(together if len(shares) == 1 else what, share, "answered") for what, share in paid]
     queries = outcome.statement.queries
     if not queries:
         return [("the gate refused: nothing was asked", 1.0, "unused")]

@@ -167,7 +167,7 @@ def _write_pages(
         "Student": student_in_words(run.student_name, run.statement.tuned),
         **{one.title: f"{one.in_words()}, of {one.counted}" for one in recalls if one.label is None},
         **({"Recall by class (estimated)": by_class} if by_class else {}),
-        **({"Agreement of candidates with released answers held out from them": tried} if tried else {}),
+        **({"How often each candidate predicts noisy answers that it did not learn from": tried} if tried else {}),
         **({} if measures is None else {f"{what} on test rows": value for what, value in measures.in_words().items()}),
         "Representation": run.representation,
         "Input": run.rows,

@@ -294,10 +294,10 @@ def _quantity_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ..
     assert task.quantity is not None
     unit, noise = task.private.unit, plan.mechanism.parameters()["sigma2"]
     return (
-        f"The target is a quantity with the public range {task.quantity.in_words}; values outside count as its nearer "
-        f"end. Every {unit} split a vote between both ends of the range, on the public row that is nearest to it. It "
-        "also added its features, times its quantity, to sums, scaled so that it changes all sums together by at most "
-        "0.71 votes (Euclidean length). Votes were released with Gaussian noise of standard deviation "
+        f"The target is a quantity with the public range {task.quantity.in_words}; values outside are replaced by "
+        f"its nearest end. Every {unit} split a vote between both ends of the range, on the public row that is nearest "
+        "to it. It also added its features, times its quantity, to sums, scaled so that it changes all sums together "
+        "by at most 0.71 votes (Euclidean length). Votes were released with Gaussian noise of standard deviation "
         f"{rounded(noise)} votes, and sums with {rounded(plan.mechanism.moment_noise)}. {_error_remark(plan, unit)}The "
         "guarantee covers all of them together.",
     )
@@ -310,7 +310,7 @@ def _correction_remark(plan: Plan, unit: str) -> str:
         return ""
     return (
         f"A first student learned from these. Then every {unit} added its features, times the first student's "
-        "error, to sums that correct the student (at most one vote, Euclidean length). They were released with "
+        "error, to sums that correct the student (of a length of at most one vote). They were released with "
         f"noise of standard deviation {rounded(noise)} votes. The guarantee covers them, too. "
     )
 
