@@ -200,7 +200,10 @@ def test_it_is_said_what_was_given_and_what_was_not():
     assert told["threshold, sigma1, sigma2"] == "given by the operator"
     assert "epsilon" not in told
     told = make_plan(Options(mechanism="bounded-gnmax", parameters={"sigma2": 10.0}), **SIZES).tuned
-    assert (told["sigma2"], told["max_contributions, neighbours"]) == ("given by the operator", "defaults")
+    assert (told["sigma2"], told["max_contributions, neighbours"]) == (
+        "given by the operator",
+        "defaults, from public facts alone",
+    )
 
 
 @pytest.mark.slow

@@ -202,7 +202,7 @@ def _parameter_sources(options: Options, mechanism: Mechanism, epsilon: float | 
         given = options.neighbours if name == "neighbours" else options.parameters.get(name)
         scaled = epsilon is not None and name in mechanism.noise_parameters()
         if given is None:
-            source = "a default" if mechanism.per_record else DEFAULT_PROPORTION
+            source = "a default, from public facts alone" if mechanism.per_record else DEFAULT_PROPORTION
         else:
             source = f"{BY_THE_OPERATOR}{f' as {given:g}' if scaled else ''}"
         if scaled:

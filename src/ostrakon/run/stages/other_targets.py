@@ -63,7 +63,7 @@ def fit_labels(learning: Learning, plan: Plan, answers: Answers, queries: IntArr
 def _ridge_selection(student: QuantityRidge | LabelRidge, learning: Learning, released: Released) -> Selection:
     chosen, thresholds = (
         Candidate(name=SUMS, student=student),
-        " and thresholds" if isinstance(student, LabelRidge) else "",
+        ", thresholds and curves of probabilities" if isinstance(student, LabelRidge) else "",
     )
     fitted = released.fit_student(student, learning.view.public)
     return Selection(chosen=chosen, student=fitted, agreement={}, how=_RIDGE.format(thresholds))
