@@ -16,7 +16,7 @@ LINEAR, MOST_LINEAR = 0.2, 0.8
 """Shares of the squared length of a row's features for linear ones: of earlier versions, and at most."""
 
 
-def linear_share(name: str, value: Any) -> float:
+def _linear_share(name: str, value: Any) -> float:
     """Return a share above 0, at most `MOST_LINEAR`; refuse any other value."""
     share = fraction(name, value)
     if share > MOST_LINEAR:
@@ -36,7 +36,7 @@ Share = Annotated[
 Linear = Annotated[
     float,
     Parameter(
-        help="Share of the squared length of a row's features for linear ones.", check=linear_share, option=False
+        help="Share of the squared length of a row's features for linear ones.", check=_linear_share, option=False
     ),
 ]
 
