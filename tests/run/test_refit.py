@@ -164,6 +164,7 @@ def sealed(folder):
         ("refit.json", lambda text: text.replace('"report": {', '"report": {"evil": 1, '), "cannot be read"),
         ("noisy_moments.csv", lambda text: text.rsplit("\n", 2)[0] + "\n", "noisy sums of features must have"),
         ("noisy_corrections.csv", lambda text: text.rsplit("\n", 2)[0] + "\n", "corrections must have"),
+        ("noisy_corrections.csv", lambda text: text.replace("\n", ",1\n"), "noisy corrections of the release must be"),
         ("noisy_corrections.csv", lambda text: text.rsplit(",", 1)[0] + ",nan\n", "finite"),
         ("labels.csv", lambda text: re.sub("\n[0-9]+,", "\n1.5,", text, count=1), "no student could be trained"),
         ("labels.csv", lambda text: re.sub("\n[0-9]+,", "\n0,", text, count=2), "about every public row once"),

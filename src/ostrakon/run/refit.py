@@ -377,13 +377,14 @@ def _answers(release: EarlierRelease, statement: Statement, plan: Plan) -> Answe
     if several:
         # Votes for labels, or for and against them.
         columns = (*columns, 2 * columns[0])
-    tables = ((release.counts, statement.queries), (release.moments, None), (release.corrections, None))
-    for noisy, rows in tables:
+    tables = {"noisy counts": release.counts, "noisy sums": release.moments, "noisy corrections": release.corrections}
+    for name, noisy in tables.items():
         if noisy is None:
             continue
-        if noisy.ndim != 2 or noisy.shape[1] not in columns or rows not in (None, len(noisy)):
-            shape = (statement.queries, columns[-1])
-            raise InvalidInput(f"The noisy counts of the release must be {shape} numbers, got {noisy.shape}.")
+        rows = statement.queries if noisy is release.counts else len(noisy)
+        if noisy.ndim != 2 or noisy.shape[1] not in columns or len(noisy) != rows:
+            shape = (rows, columns[-1])
+            raise InvalidInput(f"The {name} of the release must be {shape} numbers, got {noisy.shape}.")
         if not np.isfinite(noisy).all():
             raise InvalidInput("The noisy counts and sums of the release must be finite numbers.")
     none = plan.mechanism.error_noise is None or plan.tuned.get("errors") == NOT_COPIED
