@@ -189,18 +189,18 @@ def test_the_default_epsilon_stays_unless_all_noise_is_given(mechanism, given):
 
 @pytest.mark.slow
 def test_it_is_said_what_was_given_and_what_was_not():
-    told = make_plan(Options(parameters={"threshold": 60.0, "sigma1": 300.0}, queries=50), **SIZES).tuned
+    sources = make_plan(Options(parameters={"threshold": 60.0, "sigma1": 300.0}, queries=50), **SIZES).tuned
     scaled = "then the noise was made as small as epsilon 2 allows, from public numbers alone"
-    assert told["threshold"] == "given by the operator"
-    assert told["sigma1"] == f"given by the operator as 300; {scaled}"
-    assert told["sigma2"] == f"a default in proportion to the number of teachers; {scaled}"
-    told = make_plan(
+    assert sources["threshold"] == "given by the operator"
+    assert sources["sigma1"] == f"given by the operator as 300; {scaled}"
+    assert sources["sigma2"] == f"a default in proportion to the number of teachers; {scaled}"
+    sources = make_plan(
         Options(parameters={"threshold": 200.0, "sigma1": 150.0, "sigma2": 40.0}, queries=50), **SIZES
     ).tuned
-    assert told["threshold, sigma1, sigma2"] == "given by the operator"
-    assert "epsilon" not in told
-    told = make_plan(Options(mechanism="bounded-gnmax", parameters={"sigma2": 10.0}), **SIZES).tuned
-    assert (told["sigma2"], told["max_contributions, neighbours"]) == (
+    assert sources["threshold, sigma1, sigma2"] == "given by the operator"
+    assert "epsilon" not in sources
+    sources = make_plan(Options(mechanism="bounded-gnmax", parameters={"sigma2": 10.0}), **SIZES).tuned
+    assert (sources["sigma2"], sources["max_contributions, neighbours"]) == (
         "given by the operator",
         "defaults, from public facts alone",
     )

@@ -177,7 +177,7 @@ def read_table(rows: Any, columns: Sequence[Mapping[str, Any]], *, warn: bool = 
     numbers in every row, doubles (rows, width), given as lists, as an array of two dimensions, or as the
     columns NAME.0, NAME.1, ...; text, as it is; tfidf: text as the weights of its "terms", doubles (rows, width).
     An array goes by position. warn: name the columns with text that cannot be read. Errors: ValueError for a column
-    that is not there, and for what is no rows.
+    that is not there, and for anything that is not rows.
     """
     given = _cells_by_name(rows, columns)
     for column in columns:
@@ -214,7 +214,7 @@ def _parts_of(column: Mapping[str, Any]) -> list[str]:
 
 
 def _cells_by_name(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the cells of `rows` by column, or part of one. Errors: ValueError for what is no rows."""
+    """Return the cells of `rows` by column, or part of one. Errors: ValueError for anything that is not rows."""
     names = [column["name"] for column in columns]
     if hasattr(rows, "keys"):
         given = {str(name): rows[name] for name in rows.keys()}  # noqa: SIM118 (a Series iterates its cells)

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ostrakon.numerics.threads import on_one_thread
+from ostrakon.features.moments import principal_variances
 from ostrakon.validation import InvalidInput, positive, whole
 from ostrakon.votes import STEPS, FloatArray, IntArray
 
@@ -48,13 +48,8 @@ def worth_correcting(public: ArrayLike, *, records: int, noise: float) -> int:
     >>> [worth_correcting(public, records=3000, noise=10.0) for public in rows]
     [40, 13]
     """
-    rows = np.asarray(public, np.float64)
     ratio = whole("records", records, at_least=1) / positive("noise", noise)
-    away = rows - rows.mean(axis=0)
-    with on_one_thread():
-        # Both products have the same eigenvalues, but for zeros.
-        products = away.T @ away if away.shape[1] <= len(away) else away @ away.T
-        variances = np.maximum(np.linalg.eigvalsh(products / len(away))[::-1], 0.0)
+    variances = principal_variances(public)
     length = np.cumsum(variances)
     if not length[-1] > 0:
         return 1

@@ -278,6 +278,17 @@ def principal_vectors(away: FloatArray, most: int) -> FloatArray:
     return vectors[:, ::-1][:, :most]
 
 
+def principal_variances(public: ArrayLike) -> FloatArray:
+    """Return the variances of the principal directions of rows, (rows, features), the largest first; at most as many as
+    rows."""
+    rows = np.asarray(public, np.float64)
+    away = rows - rows.mean(axis=0)
+    with on_one_thread():
+        # Both products have the same eigenvalues, but for zeros.
+        products = away.T @ away if away.shape[1] <= len(away) else away @ away.T
+        return np.maximum(np.linalg.eigvalsh(products / len(away))[::-1], 0.0)
+
+
 def _principal(away: FloatArray, most: int) -> FloatArray:
     """Return `principal_vectors` with positive largest entries."""
     kept = principal_vectors(away, most)

@@ -12,15 +12,15 @@ from ostrakon.mechanisms.bounded_gnmax import MOST_NOISE, REMOVED, BoundedGNMax
 from ostrakon.validation import InvalidInput, fraction, non_negative, whole
 from ostrakon.votes import Moments
 
-LINEAR, MOST_LINEAR = 0.2, 0.8
+LINEAR, _MOST_LINEAR = 0.2, 0.8
 """Shares of the squared length of a row's features for linear ones: of earlier versions, and at most."""
 
 
 def _linear_share(name: str, value: Any) -> float:
-    """Return a share above 0, at most `MOST_LINEAR`; refuse any other value."""
+    """Return a share above 0, at most `_MOST_LINEAR`; refuse any other value."""
     share = fraction(name, value)
-    if share > MOST_LINEAR:
-        raise InvalidInput(f"{name} must be at most {MOST_LINEAR:g}, got {value!r}.")
+    if share > _MOST_LINEAR:
+        raise InvalidInput(f"{name} must be at most {_MOST_LINEAR:g}, got {value!r}.")
     return share
 
 

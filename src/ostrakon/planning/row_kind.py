@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from ostrakon.estimators.choices import is_auto, sees_images
+from ostrakon.features.moments import principal_variances
 from ostrakon.features.representation import default_representation, is_embedded
 from ostrakon.features.rowwise import row_count, take_rows
 from ostrakon.features.tables import TableFeatures
@@ -63,11 +64,9 @@ def effective_dimension(features: Any) -> float:
     >>> round(effective_dimension(np.vstack([np.eye(9), -np.eye(9)])), 6)
     9.0
     """
-    away = np.asarray(features, np.float64)
-    away = away - away.mean(axis=0)
-    products = away.T @ away if away.shape[1] <= len(away) else away @ away.T
-    squares = float(np.square(products).sum())
-    return float(np.trace(products)) ** 2 / squares if squares > 0 else 0.0
+    variances = principal_variances(features)
+    squares = float(np.square(variances).sum())
+    return float(variances.sum()) ** 2 / squares if squares > 0 else 0.0
 
 
 def _dimension_of_table(X_public: Any) -> float:

@@ -174,7 +174,9 @@ def _refit(release: EarlierRelease, statement: RestoredStatement, public: Any, r
     same = _is_same(selection, learning, queries, recipe.get("estimates", ()))
     known = answers if same else replace(answers, errors=None)
     right = right_counts_of(plan, answers, unit=statement.unit, protects=statement.protects)
-    sure = _as_sure_as_right(selection, learning, plan, answers, queries, right, recipe.get("estimates", ()))
+    sure = _as_sure_as_right(
+        selection, learning, plan, answers, queries, right, same=same, earlier=recipe.get("estimates", ())
+    )
     counted = "" if sure is selection else "the student's errors" if same else OTHER_LABELS
     if quantity is not None:
         options["intervals"] = intervals_of(plan, known, quantity=quantity, unit=statement.unit)
@@ -233,15 +235,18 @@ def _as_sure_as_right(
     answers: Answers,
     queries: IntArray,
     right: RightCounts | None,
+    *,
+    same: bool,
     earlier: Sequence[float],
 ) -> Selection:
     """Return the selection with the last temperature of the student whose errors were counted, if it has the
     probabilities of that student.
 
-    The labels of that student may be others: the likeliest classes, where those of this one are the medians.
+    The labels of that student may be others: the likeliest classes, where those of this one are the medians. same:
+    whether it is this one. earlier: as of `_is_same`.
     """
     counted = selection
-    if not _is_same(selection, learning, queries, earlier):
+    if not same:
         if right is None or learning.objective in OF_COUNTS or not hasattr(selection.student, "predict_proba"):
             return selection
         counted = replace(selection, student=with_other_labels(selection.student))
