@@ -354,6 +354,11 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
             rows, labels = validate_data(self, X, y, dtype=None, accept_sparse=False, multi_output=several)
         if several or self._lists(labels):
             return rows, labels
+        if labels.dtype == object and type_of_target(labels) == "unknown":
+            raise InvalidInput(
+                "y must be text, or integers below 2**63 in an array of integers (y.astype(int)); got objects of type "
+                f"{type(labels.flat[0]).__name__}."
+            )
         check_classification_targets(labels)
         if type_of_target(labels) not in ("binary", "multiclass") or labels.ndim != 1:
             raise InvalidInput(f"y must be one label per row, got {type_of_target(labels)} of shape {labels.shape}.")

@@ -141,11 +141,33 @@ def test_frames_in_memory_must_have_the_public_types() -> None:
     require_same_types(public.drop(columns="t"), public)
     require_same_types(public.to_numpy(), public)
     for name, cells in (("n", ["1", 2]), ("t", ["2020-01-01", "x"]), ("w", [1, 2]), ("n", [True, False])):
-        with pytest.raises(InvalidInput, match=f"column '{name}' of X must be of the type of the public one"):
+        with pytest.raises(InvalidInput, match=f"column '{name}' must hold the same in X as in X_public"):
             require_same_types(public.assign(**{name: cells}), public)
-    for large in (2**53, -(2**60), 2.0**53):
+    for large in (2**53, -(2**60), 2.0**53, -(2**63)):
         with pytest.raises(InvalidInput, match=r"column 'n' of X must hold numbers below 2\*\*53"):
             require_same_types(public.assign(n=[large, 1]), public)
+
+
+def test_a_word_among_private_numbers_is_named_by_its_row_and_never_shown() -> None:
+    public = pd.DataFrame({"age": [50.5, None, 41.0]})
+    private = pd.DataFrame({"age": ["50.5", None, "41", "secret"]})
+    with pytest.raises(InvalidInput, match=r"'age' must .* X has text .*row 3, .*X_public numbers\. pandas\.to_numeric"):
+        require_same_types(private, public)
+    with pytest.raises(InvalidInput, match=r"X has numbers, X_public text .*row 3, counted from 0\)\. pandas"):
+        require_same_types(public, private)
+    for cells in (private["age"], private["age"].astype("category"), private["age"].astype("string")):
+        with pytest.raises(InvalidInput, match=r"\(first in row 3, counted from 0\)") as refused:
+            require_same_types(private.assign(age=cells), public)
+        assert "secret" not in str(refused.value)
+    with pytest.raises(InvalidInput, match=r"X has text or mixed cells, X_public numbers\."):
+        require_same_types(private[:3], public)
+
+
+def test_public_integers_without_end_are_missing() -> None:
+    cells = pd.Series([10**400, *range(20)], dtype=object)
+    columns = Columns.of(pd.DataFrame({"n": cells}))
+    assert columns.kinds["n"] == "number"
+    assert columns.apply(pd.DataFrame({"n": cells}))["n"].isna().tolist() == [True] + [False] * 20
 
 
 def test_arrays_in_memory_must_have_the_public_types() -> None:
@@ -153,7 +175,7 @@ def test_arrays_in_memory_must_have_the_public_types() -> None:
     require_same_types(public.astype(float), public)
     require_same_types(public.astype(bool), public.astype(bool))
     for private in (public.astype(bool), public.astype(str), public.astype(object)):
-        with pytest.raises(InvalidInput, match="column 0 of X must be of the type of the public one"):
+        with pytest.raises(InvalidInput, match="column 0 must hold the same in X as in X_public"):
             require_same_types(private, public)
     with pytest.raises(InvalidInput, match=r"column 1 of X must hold numbers below 2\*\*53"):
         require_same_types(np.array([[0, 2**60], [1, 0]]), public)

@@ -135,6 +135,8 @@ def test_numbers_of_16_bits_are_read_as_their_values():
         (TABLE[:0], TABLE[PUBLIC], "X must have at least one row, got none"),
         (TABLE[["age", "age"]], TABLE[["age", "age"]], "X must have different names of columns, got 'age' twice"),
         (TABLE[PRIVATE], TABLE[3:4].loc[[3] * 60], "X_public must have rows that differ, got 60 equal ones"),
+        (TABLE.set_axis([1, "1"], axis=1), TABLE, "X must have text for every name of a column, got 1"),
+        (TABLE, TABLE.set_axis(["age", 1], axis=1), "X_public must have text for every name .*, got 1"),
         (TABLE[PRIVATE].to_dict("records"), TABLE[PUBLIC], "X must be a table, got a list of dictionaries"),
     ],
 )
@@ -142,6 +144,16 @@ def test_tables_of_no_use_are_refused_in_one_sentence(rows, pool, sentence):
     with pytest.raises(InvalidInput, match=sentence) as refused:
         model().fit(rows, Y[: len(rows)], X_public=pool)
     assert len(str(refused.value)) < 200
+
+
+def test_targets_of_objects_and_integers_without_end_are_refused_in_one_sentence():
+    odd = Y.astype(object).copy()
+    odd[:] = [2**70 * (label == "in") for label in Y]
+    with pytest.raises(InvalidInput, match=r"^y must be text, or integers .* got objects of type int\.$"):
+        model().fit(TABLE[PRIVATE], odd[PRIVATE], X_public=TABLE[PUBLIC])
+    odd[3] = -(10**400)
+    with pytest.raises(InvalidInput, match="must be a finite number in every row"):
+        ostrakon.PATERegressor(range=(0, 1)).fit(TABLE[PRIVATE], odd[PRIVATE], X_public=TABLE[PUBLIC])
 
 
 def test_gaps_in_an_array_are_refused_and_those_of_a_frame_are_not():

@@ -163,7 +163,7 @@ def test_absent_files_wrong_columns_and_wrong_names(tmp_path) -> None:
     with pytest.raises(InvalidInput, match="more than one column named"):
         open_table(file, names="x,X")
     for which in ("c", 2, -3, "2", True):
-        with pytest.raises(InvalidInput, match="whose columns are a, b"):
+        with pytest.raises(InvalidInput, match="whose 2 columns are, nearest first, a, b"):
             open_table(file).column(which)
 
 
@@ -378,6 +378,10 @@ def test_other_formats_are_named(tmp_path, name, content, message):
 
 
 def test_a_misspelled_column_is_answered_with_the_nearest_one(tmp_path):
-    (tmp_path / "a.csv").write_text("age,readmitted\n1,no\n2,yes\n")
-    with pytest.raises(InvalidInput, match=r"'readmited' is not in .*Did you mean 'readmitted'\?"):
+    (tmp_path / "a.csv").write_text("age,Readmitted\n1,no\n2,yes\n")
+    with pytest.raises(InvalidInput, match=r"'readmited' is not in .*, whose 2 columns are, nearest first, Readmitted, a"):
         open_table(tmp_path / "a.csv").column("readmited")
+    write(tmp_path / "wide.csv", f"{','.join(f'gene{at}' for at in range(3000))},ill\n" + "1," * 3000 + "no\n")
+    with pytest.raises(InvalidInput, match="whose 3,001 columns are, nearest first, gene777, .* …") as refused:
+        open_table(tmp_path / "wide.csv").column("gen777")
+    assert str(refused.value).count("gene") == 8

@@ -142,7 +142,7 @@ def test_private_text_of_another_type_is_refused_and_odd_cells_are_missing() -> 
     assert rows["price"].isna().sum() == 2
     assert set(columns.kinds) == {"day", "bought", "price", "share"}
     assert not pool.isna().any().any()
-    with pytest.raises(InvalidInput, match="column 'price' of X must be of the type of the public one"):
+    with pytest.raises(InvalidInput, match="column 'price' must hold the same in X as in X_public: X has numbers"):
         as_written(texts.assign(price=1.0), public, "auto")
 
 

@@ -284,7 +284,7 @@ def _classify(
     cells = present.astype(str)
     readable = pd.to_numeric(cells, errors="coerce").notna()
     if _mostly(cells, readable):
-        return _number(pd.to_numeric(column, errors="coerce"), _words(cells, readable))
+        return _number(typed(column, "number"), _words(cells, readable))
     kind, note, readable = _written(cells, other_kinds or ())
     if kind is not None:
         return kind, _words(cells, readable)
@@ -300,8 +300,7 @@ def _classify(
 
 def _of_digits(column: pd.Series) -> str | None:
     """Return the note of a column of dates such as 20241231; None for another column."""
-    numbers = pd.to_numeric(column, errors="coerce")
-    if float(numbers.astype("Float64").between(FIRST_DIGITS, LAST_DIGITS).fillna(False).mean()) < _MOSTLY:
+    if float(typed(column, "number").between(FIRST_DIGITS, LAST_DIGITS).mean()) < _MOSTLY:
         return None
     cells = column.map(word)
     readable = cells.str.fullmatch(EIGHT_DIGITS) & days(cells.map(digits_as_iso)).notna()
@@ -471,11 +470,14 @@ def require_same_types(private: Any, public: Any) -> None:
     for name in private.columns.intersection(public.columns):
         here, there = private[name], public[name]
         if _family(here) != _family(there):
+            numeric = "numbers" in (_family(here), _family(there))
+            hint = " pandas.to_numeric(..., errors='coerce') makes cells without a number missing." if numeric else ""
             raise InvalidInput(
-                f"The column {name!r} of X must be of the type of the public one, {there.dtype}, got {here.dtype}."
+                f"The column {name!r} must hold the same in X as in X_public: X has {_in_words(here)}, X_public "
+                f"{_in_words(there)}.{hint}"
             )
         any_integers = any(pd.api.types.is_integer_dtype(column.dtype) for column in (here, there))
-        if any_integers and (pd.to_numeric(here).abs() >= _EXACT).any():
+        if any_integers and (typed(here, "number").abs() >= _EXACT).any():
             raise InvalidInput(
                 f"The column {name!r} of X must hold numbers below 2**53, where integers and floats agree; give "
                 "greater ones as text."
@@ -494,11 +496,21 @@ def is_number(column: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
 
 
+_TEXT = "text or mixed cells"
+
+
+def _in_words(column: pd.Series) -> str:
+    """Return the family of a column, and of text the first row that has no number, never its cell."""
+    odd = typed(column.astype(object), "number").isna().to_numpy() & column.notna().to_numpy()
+    row = f" (first in row {odd.argmax()}, counted from 0)" if _family(column) == _TEXT and odd.any() else ""
+    return _family(column) + row
+
+
 def _family(column: pd.Series) -> str:
     kind = column.dtype
     if pd.api.types.is_bool_dtype(kind):
-        return "true or false"
+        return "true and false"
     if pd.api.types.is_numeric_dtype(kind):
-        return "number"
+        return "numbers"
     moment = pd.api.types.is_datetime64_any_dtype(kind) or pd.api.types.is_timedelta64_dtype(kind)
-    return str(kind) if moment else "text"
+    return f"times ({kind})" if moment else _TEXT

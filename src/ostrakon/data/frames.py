@@ -47,13 +47,19 @@ def as_frame(X: Any, name: str = "X") -> Any:
 def rows_of(X: Any, name: str = "X") -> Any:
     """Return the rows of an estimator as `as_frame` does.
 
-    Errors: `InvalidInput`, also for a list of rows by name, an array with NaN, and a frame without rows or with two
-    columns of one name.
+    Errors: `InvalidInput`, also for a list of rows by name, an array with NaN, and a frame without rows, with two
+    columns of one name, or with names of which only some are text.
     """
     if isinstance(X, list) and X and isinstance(X[0], dict):
         raise InvalidInput(f"{name} must be a table, got a list of dictionaries: pandas.DataFrame({name}) makes one.")
     frame = as_frame(X, name)
     if hasattr(frame, "iloc"):
+        texts = [isinstance(column, str) for column in frame.columns]
+        if any(texts) and not all(texts):
+            raise InvalidInput(
+                f"{name} must have text for every name of a column, got {quote(frame.columns[texts.index(False)])}: "
+                f"{name}.columns.astype(str) makes it."
+            )
         if frame.columns.has_duplicates:
             twice = frame.columns[frame.columns.duplicated()][0]
             raise InvalidInput(f"{name} must have different names of columns, got {quote(twice)} twice.")

@@ -1,5 +1,7 @@
 """A readable table, and what is asked about it in SQL, so that it may be larger than memory."""
 
+import difflib
+import heapq
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -22,7 +24,7 @@ from ostrakon.data.object_store import ObjectPath
 from ostrakon.data.queries import asking, interruptible
 from ostrakon.data.shared_rows import CountedRows
 from ostrakon.data.table_files import file_stamps
-from ostrakon.validation import InvalidInput, did_you_mean
+from ostrakon.validation import InvalidInput
 
 _MISSING = ("?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 # All other types (times, lists, identifiers, ...) become text: files and frames store them in different forms.
@@ -30,6 +32,8 @@ _KEPT_TYPES = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|BOOL
 _IN_QUOTES = "^(?:'([^']+)'|\"([^\"]+)\")$"
 _COUNTED_AT_ONCE = 2**24
 _TELLING = 3
+_NAMED = 8
+"""Maximum number of columns that a refusal names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +96,7 @@ class Table:
     def column(self, which: str | int, *, what: str = "column") -> str:
         """Return the name of a column that is given by name or by position (-1 is the last).
 
-        Raises `InvalidInput` that lists the columns if there is no such column.
+        Raises `InvalidInput` that lists the nearest columns if there is no such column.
         """
         if isinstance(which, str) and which in self.columns:
             return which
@@ -101,9 +105,13 @@ class Table:
             if -len(self.columns) <= position < len(self.columns):
                 return self.columns[position]
         hint = "" if self.named else " (the file has no header: give --names, or the position of the column)"
+        wanted = str(which).casefold()
+        near = heapq.nlargest(
+            _NAMED, self.columns, key=lambda name: difflib.SequenceMatcher(None, name.casefold(), wanted).ratio()
+        )
         raise InvalidInput(
-            f"The {what} {which!r} is not in {self.path}, whose columns are {', '.join(self.columns)}{hint}."
-            + did_you_mean(str(which), self.columns)
+            f"The {what} {which!r} is not in {self.path}, whose {len(self.columns):,} columns are, nearest first, "
+            f"{', '.join(near)}{' …' if len(self.columns) > _NAMED else ''}{hint}."
         )
 
     def select(self, columns: Sequence[str] | None = None) -> str:
