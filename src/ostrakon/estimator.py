@@ -356,8 +356,8 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
             return rows, labels
         if labels.dtype == object and type_of_target(labels) == "unknown":
             raise InvalidInput(
-                "y must be text, or integers below 2**63 in an array of integers (y.astype(int)); got objects of type "
-                f"{type(labels.flat[0]).__name__}."
+                f"Unknown label type: objects of type {type(labels.flat[0]).__name__}. y must be text, or an array of "
+                "integers below 2**63, which y.astype(int) makes."
             )
         check_classification_targets(labels)
         if type_of_target(labels) not in ("binary", "multiclass") or labels.ndim != 1:

@@ -379,9 +379,9 @@ def test_other_formats_are_named(tmp_path, name, content, message):
 
 def test_a_misspelled_column_is_answered_with_the_nearest_one(tmp_path):
     (tmp_path / "a.csv").write_text("age,Readmitted\n1,no\n2,yes\n")
-    with pytest.raises(InvalidInput, match=r"'readmited' is not in .*, whose 2 columns are, nearest first, Readmitted, a"):
+    with pytest.raises(InvalidInput, match=r"'readmited' is not .*, whose 2 columns are, nearest first, Readmitted, a"):
         open_table(tmp_path / "a.csv").column("readmited")
     write(tmp_path / "wide.csv", f"{','.join(f'gene{at}' for at in range(3000))},ill\n" + "1," * 3000 + "no\n")
-    with pytest.raises(InvalidInput, match="whose 3,001 columns are, nearest first, gene777, .* …") as refused:
+    with pytest.raises(InvalidInput, match=r"whose 3,001 columns are, nearest first, gene777, .* …") as refused:
         open_table(tmp_path / "wide.csv").column("gen777")
     assert str(refused.value).count("gene") == 8

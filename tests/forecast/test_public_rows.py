@@ -86,7 +86,7 @@ def test_a_table_is_read_as_a_run_would_read_it(tmp_path):
     # The target must be a column of the table; without labels it is not given.
     others = [{"coding": Quantity(low=0, high=9)}, {"coding": Labels(names=("a", "b"))}]
     for given in ({}, {"classes": ["a", "b"]}, *others):
-        with pytest.raises(InvalidInput, match=r"whose 2 columns are, nearest first, age, colour\..* leave --target out"):
+        with pytest.raises(InvalidInput, match=r"columns are, nearest first, age, colour\..* leave --target out"):
             read_public(tmp_path / "bare.csv", target="ye", **given)
         if given:
             assert not len(read_public(tmp_path / "bare.csv", **given).labelled)
