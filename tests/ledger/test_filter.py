@@ -204,7 +204,15 @@ def test_the_kind_that_fits_most_runs_is_found():
 
 
 @pytest.mark.parametrize("runs", [1, 3])
-@pytest.mark.parametrize("cost", [Cost.of(mu=0.1), Cost.of(pure=0.5, failure=1e-7), Cost.of(mu=0.1, failure=1e-7)])
+@pytest.mark.parametrize(
+    "cost",
+    [
+        Cost.of(mu=0.1),
+        Cost.of(pure=0.5, failure=1e-7),
+        Cost.of(mu=0.1, failure=1e-7),
+        *(Cost(rdp=tuple(share * order for order in ORDERS), failure=1e-7) for share in (0.005, 0.5)),
+    ],
+)
 def test_runs_fit_into_an_account_of_their_least_epsilon_and_of_no_less(cost, runs):
     costs = [cost] * runs
     needed = Filter.least_epsilon(costs, delta=1e-5)

@@ -148,7 +148,11 @@ class Filter:
 
     @classmethod
     def least_epsilon(cls, costs: Iterable[Cost], *, delta: float) -> float:
-        """Return the epsilon of an account in which these runs together just fit; inf if there is none."""
+        """Return the epsilon of an account in which these runs together just fit; inf if there is none.
+
+        Proof: a filter of every kind and order is sound if both are fixed before the first run (docs/mathematics.md L).
+        The costs are public numbers that are known by then, so the filter with the least epsilon may be chosen.
+        """
         costs = _costs(costs)
         return min(cap.spent(costs) for cap in cls._of_all_kinds(LARGEST, delta))
 
@@ -158,7 +162,7 @@ class Filter:
         # A Gaussian filter exists for every possible cap; an impossible one is refused here.
         caps = [cls.create(epsilon=epsilon, delta=delta)]
         for kind in KINDS:
-            for order in ORDERS if kind == RENYI else [None]:
+            for order in ORDERS if KINDS[kind][1] else [None]:
                 with contextlib.suppress(InvalidInput):
                     caps.append(cls.create(epsilon=epsilon, delta=delta, kind=kind, order=order))
         return caps
