@@ -148,10 +148,11 @@ def _warnings(
     predicted = np.bincount(predictions, minlength=len(labels))
     shown = (answers, selection, learning, predicted, labels, by_user)
     missed = _never_predicted(*shown)
-    if np.count_nonzero(predicted) == 1:
-        return missed
-    missed = (*missed, *_hardly_predicted(*shown), *_predicted_too_often(*shown))
     tested, gain = selection.out_of_fold, None if right is None else right.gain()
+    if np.count_nonzero(predicted) == 1:
+        chance = f" One class for every row is a balanced accuracy of {1 / len(labels):.1%}; a wider range is noise."
+        return tuple(one + chance for one in missed if gain is not None) or missed
+    missed = (*missed, *_hardly_predicted(*shown), *_predicted_too_often(*shown))
     if right is not None and gain is not None:
         better = right.better_than_majority()
     elif tested is None:
