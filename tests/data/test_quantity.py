@@ -3,10 +3,13 @@
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ostrakon.data.quantity import Quantity
 from ostrakon.data.sources import open_table
+from ostrakon.data.task import open_task
+from ostrakon.forecast.public_rows import read_public
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
 
@@ -59,6 +62,57 @@ def test_a_target_with_a_unit_is_refused_with_what_to_do(tmp_path):
     (tmp_path / "p.csv").write_text("weight\n" + "".join(f"{place}.9 kg\n" for place in range(12)))
     with pytest.raises(InvalidInput, match=r"in 12 of 12\. Write the number alone and the unit, 'kg', in the header\."):
         open_table(tmp_path / "p.csv").require_numbers("weight")
+
+
+def test_a_target_has_decimal_commas_where_public_numbers_have(tmp_path) -> None:
+    numbers = np.arange(40) / 8
+    rows = pd.DataFrame({"size": numbers[::-1], "price": 1000 * numbers + 0.5, "kind": ["a", "b"] * 20})
+    for sep, decimal in ((";", ","), (",", ".")):
+        folder = tmp_path / f"with{decimal}"
+        folder.mkdir()
+        for name, of in (
+            ("private", rows),
+            ("test", rows[5:]),
+            ("public", rows.drop(columns="price").assign(size=numbers + 0.25)),
+        ):
+            of.to_csv(folder / f"{name}.csv", sep=sep, decimal=decimal, index=False)
+    quantity = Quantity(low=0, high=1000)
+
+    def opened(decimal: str):
+        folder = tmp_path / f"with{decimal}"
+        names = {"private": folder / "private.csv", "public": folder / "public.csv", "test": folder / "test.csv"}
+        return open_task(**names, target="price", coding=quantity)
+
+    comma, point = opened(","), opened(".")
+    for one in (comma, point):
+        assert [float(cell) for cell in one.private.labels("price")] == rows["price"].tolist()
+        assert one.test_rows()[1].tolist() == rows["price"][5:].tolist()
+        assert one.private.share_outside("price", 0, 1000) == pytest.approx(32 / 40)
+    assert comma.columns.kinds["size"] == "decimal comma"
+    known = read_public(tmp_path / "with,/private.csv", target="price", coding=quantity)
+    assert known.y.tolist() == rows["price"].tolist()
+    # With thousands set apart and a currency, or with a point, which may be between thousands.
+    table = (tmp_path / "with,/private.csv").read_text().replace("2250,5", "2.250,5 €")
+    for cell, refused in (("1.250,5", None), ("1250.5", "not in 1 of 40"), ("", "missing in 1 of 40")):
+        (tmp_path / "with,/private.csv").write_text(table.replace("1250,5", cell))
+        if refused is None:
+            assert [float(one) for one in opened(",").private.labels("price")] == rows["price"].tolist()
+        else:
+            with pytest.raises(InvalidInput, match=f"12,5 only if numbers of the public table .*, and it is {refused}"):
+                opened(",")
+
+
+def test_a_target_keeps_its_points_where_public_numbers_do_not_tell(tmp_path) -> None:
+    rows = pd.DataFrame({"kind": ["a", "b"] * 20, "n": np.arange(40) % 7, "price": np.arange(40) / 8})
+    rows.to_csv(tmp_path / "private.csv", sep=";", decimal=",", index=False)
+    rows.drop(columns="price").assign(kind=["b", "b", "a", "a"] * 10).to_csv(
+        tmp_path / "public.csv", sep=";", index=False
+    )
+    with pytest.raises(InvalidInput, match="12,5 only if numbers of the public table have decimal commas"):
+        open_task(
+            tmp_path / "private.csv", tmp_path / "public.csv", target="price", coding=Quantity(low=0, high=9),
+            allow_shared_rows=True,
+        )  # fmt: skip
 
 
 def test_decimals_are_numbers() -> None:

@@ -145,9 +145,7 @@ def test_few_quantities_with_a_unit_are_categories_with_a_note(form, noted) -> N
     assert columns.kinds["mass"] == ("number" if form == "{}" else "category")
     assert ("write the number alone and the unit in the header" in columns.notes.get("mass", "")) == noted
     assert "street" not in columns.notes
-    facts = understood_table(
-        columns, target="y", classes=["0", "1"], classes_from="", by=None, public_rows=400, only_public=()
-    ).facts
+    facts = understood_table(columns, target="y", classes=["0", "1"], classes_from="", by=None, public_rows=400).facts
     assert ("Read as text" in facts) == noted
     assert "Read as missing" not in facts
 
@@ -280,6 +278,13 @@ def test_columns_are_dropped_by_name(folder: Path) -> None:
     rows(0).assign(note="secret").to_csv(folder / "private.csv", index=False)
     with pytest.raises(InvalidInput, match=r"has no column 'note' .* --drop note leaves out what it lacks"):
         open_task(*files(folder), **OPTIONS)
+    rows(1).assign(note="x", more=1, less=2).to_csv(folder / "wide.csv", index=False)
+    with pytest.raises(
+        InvalidInput, match=r"private\.csv does not fit the public one.* 'more' \(2 of .*--drop more,less "
+    ):
+        open_task(folder / "private.csv", folder / "wide.csv", **OPTIONS)
+    wide = open_task(folder / "private.csv", folder / "wide.csv", **OPTIONS, drop=["more", "less", "note"])
+    assert wide.columns.kept == open_task(*files(folder), **OPTIONS, drop=["note"]).columns.kept
     rows(1)[["ill"]].to_csv(folder / "bare.csv", index=False)
     with pytest.raises(InvalidInput, match=r"3 of 3 that are needed are missing\)\.$"):
         open_task(folder / "private.csv", folder / "bare.csv", **OPTIONS)

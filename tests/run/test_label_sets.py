@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import ostrakon
 from ostrakon.cli import app
+from ostrakon.data.sources import open_table
 from ostrakon.export.student_files import load_student
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
@@ -145,6 +146,18 @@ def test_what_does_not_fit_is_refused_in_one_sentence(files, tmp_path, changes, 
         ostrakon.train(**given)
     assert told in str(refusal.value)
     assert not (tmp_path / "run" / "release").exists()
+
+
+def test_columns_of_labels_say_yes_in_some_languages_and_nothing_else(tmp_path):
+    words = ["Ja", "nein", "OUI", "non", "sí", "Si", "no", "Y", "n", "1", "0", "true", "False"]
+    (tmp_path / "t.csv").write_text("a,b\n" + "".join(f"{word},1\n" for word in words))
+    table = open_table(tmp_path / "t.csv")
+    labels = table.with_labels(["a", "b"], "a,b").labels("a,b")
+    assert labels.tolist() == [f"{'a;' * (word not in ('nein', 'non', 'no', 'n', '0', 'False'))}b" for word in words]
+    for odd in ("oder", "2", "n/a", "sick"):
+        (tmp_path / "t.csv").write_text(f"a,b\nja,1\n{odd},0\n")
+        with pytest.raises(InvalidInput, match=r"yes \(1, yes, .*'a' is empty or something else in 1 rows"):
+            open_table(tmp_path / "t.csv").with_labels(["a", "b"], "a,b")
 
 
 def test_a_rare_label_in_a_cell_is_counted_and_not_shown(tmp_path):

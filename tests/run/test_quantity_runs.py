@@ -122,7 +122,7 @@ def _queries(folder):
         ({"protect": "labels", "public": None}, "range cannot be given if only labels are protected"),
         (
             {"target": "kind", "drop": "price"},
-            "a number such as 12.5 (a decimal point, not a comma) in every row, and it is not in 3000 of 3000",
+            "decimal commas) in every row, and it is not in 3000 of 3000",
         ),
         ({"mechanism": "gnmax"}, "mechanism must be quantity-gnmax if the target is a quantity"),
         ({"student": "ridge"}, "if the target is a quantity, got 'ridge'"),

@@ -13,7 +13,7 @@ from ostrakon.data.classes import SEPARATOR, foreign_labels, labels_in, require_
 from ostrakon.data.frames import as_frame
 from ostrakon.validation import InvalidInput, quote
 
-YES, NO = ("1", "yes", "true"), ("0", "no", "false")
+YES, NO = ("1", "yes", "true", "y", "ja", "oui", "si", "sí"), ("0", "no", "false", "n", "nein", "non")
 """What a cell of a column of a label may hold, in any capitals."""
 MOST_LABELS = 1000
 MOST_OF_TEACHERS = 16

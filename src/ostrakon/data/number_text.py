@@ -14,7 +14,8 @@ AMOUNT = rf"{_BEFORE}(?:(?:\d+|\d{{1,3}}(?:,\d{{3}})+)(?:\.\d*)?|\.\d+)(?:[eE][+
 _THOUSANDS = r"[^\d,.]*[1-9]\d{0,2},\d{3}[^\d,.]*"
 _POINT_AFTER = r"\d,\d{3},|\d,\d{3}\.|[$£]"
 _COMMA_NUMBER, _AMOUNT = re.compile(DECIMAL_COMMA), re.compile(AMOUNT)
-_SIGNS = re.compile(r"[$€£¥%\s]")
+SIGNS = r"[$€£¥%\s]"
+"""What may be before or behind a number (a regular expression)."""
 
 Commas = Literal["decimal", "thousands", "either", "no"]
 
@@ -45,7 +46,7 @@ def with_point(cell: Any) -> Any:
     if not isinstance(cell, str):
         return cell
     text = cell.strip()
-    return _SIGNS.sub("", text).replace(".", "").replace(",", ".") if _COMMA_NUMBER.fullmatch(text) else None
+    return re.sub(SIGNS, "", text).replace(".", "").replace(",", ".") if _COMMA_NUMBER.fullmatch(text) else None
 
 
 def without_signs(cell: Any) -> Any:
@@ -57,4 +58,4 @@ def without_signs(cell: Any) -> Any:
     if not isinstance(cell, str):
         return cell
     text = cell.strip()
-    return _SIGNS.sub("", text).replace(",", "") if _AMOUNT.fullmatch(text) else None
+    return re.sub(SIGNS, "", text).replace(",", "") if _AMOUNT.fullmatch(text) else None

@@ -20,6 +20,7 @@ from ostrakon.data.classes import OFTEN, SEPARATOR
 from ostrakon.data.columns import unit_of
 from ostrakon.data.identity import fingerprint_from, fingerprint_sql, identity_sql, quoted
 from ostrakon.data.labels import NO, YES
+from ostrakon.data.number_text import DECIMAL_COMMA, SIGNS
 from ostrakon.data.object_store import ObjectPath
 from ostrakon.data.queries import asking, interruptible
 from ostrakon.data.shared_rows import CountedRows
@@ -30,6 +31,7 @@ _MISSING = ("?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 # All other types (times, lists, identifiers, ...) become text: files and frames store them in different forms.
 _KEPT_TYPES = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|BOOLEAN)")
 _IN_QUOTES = "^(?:'([^']+)'|\"([^\"]+)\")$"
+COMMAS_ONLY = "12,5 only if numbers of the public table have decimal commas"
 _COUNTED_AT_ONCE = 2**24
 _TELLING = 3
 _NAMED = 8
@@ -234,7 +236,7 @@ class Table:
         )[0]
         if missing or wrong:
             what, how_many = ("missing", missing) if missing else ("not", wrong)
-            refusal = f"The target {column!r} must be a number such as 12.5 (a decimal point, not a comma) in every "
+            refusal = f"The target {column!r} must be a number such as 12.5 ({COMMAS_ONLY}) in every "
             refusal += f"row, and it is {what} in {how_many} of {rows}."
             refusal += " Leave these rows out." if missing else ""
             unit = unit_of(self.label_counts(column)) if wrong == rows >= OFTEN else None
@@ -243,8 +245,8 @@ class Table:
             raise InvalidInput(refusal)
 
     def with_labels(self, columns: Sequence[str], name: str) -> "Table":
-        """Return the table with one more column, `name`, of cells such as `a;b`: the labels whose columns say 1, yes or
-        true.
+        """Return the table with one more column, `name`, of cells such as `a;b`: the labels whose columns say one of
+        `YES`.
 
         Errors: `InvalidInput` for a column that holds anything else, missing values included.
         """
@@ -258,8 +260,8 @@ class Table:
         for column, times in zip(columns, self.fetch(f"SELECT {wrong} FROM {rows}")[0], strict=True):
             if times:
                 raise InvalidInput(
-                    f"Each column of several in --target must be 1 or 0, yes or no, true or false in every row of "
-                    f"{self.path}; {column!r} is empty or something else in {times} rows."
+                    f"Each column of several in --target must be yes ({', '.join(YES)}) or no ({', '.join(NO)}) in "
+                    f"every row of {self.path}; {column!r} is empty or something else in {times} rows."
                 )
         pairs = zip(columns, texts, strict=True)
         cases = ", ".join(f"CASE WHEN {text} IN ({yes}) THEN {literal(column)} END" for column, text in pairs)
@@ -272,6 +274,17 @@ class Table:
             relation=f"(SELECT * EXCLUDE ({hidden}), {labels} FROM {rows})",
             joined=name,
         )
+
+    def with_points(self, column: str) -> "Table":
+        """Return the table with decimal points in place of decimal commas in a column of text, whose other numbers are
+        marked as none.
+        """
+        if dict(self.typed_columns)[column] != "VARCHAR":
+            return self
+        clean = _clean_cell(column, "VARCHAR")
+        number = f"replace(replace(regexp_replace({clean}, {literal(SIGNS)}, '', 'g'), '.', ''), ',', '.')"
+        cell = f"CASE WHEN regexp_full_match({clean}, {literal(DECIMAL_COMMA)}) THEN {number} ELSE {clean} || ' ?' END"
+        return replace(self, relation=f"(SELECT * REPLACE ({cell} AS {quoted(column)}) FROM {self.relation})")
 
     def share_outside(self, column: str, low: float, high: float) -> float:
         """Return the share of the numbers of `column` below `low` or above `high`. As private as the table."""

@@ -6,8 +6,10 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from ostrakon.data.classes import label_indices
+from ostrakon.data.columns import Columns
 from ostrakon.data.labels import Labels
 from ostrakon.data.quantity import Quantity
+from ostrakon.data.table import Table
 from ostrakon.validation import InvalidInput
 
 Target = Literal["classes", "quantity", "labels"]
@@ -23,6 +25,16 @@ def other_target(quantity: Quantity | None, labels: Labels | None) -> Quantity |
 def target_of(coding: Quantity | Labels | None) -> Target:
     """Return the kind of target with this coding; None: classes."""
     return "classes" if coding is None else "labels" if isinstance(coding, Labels) else "quantity"
+
+
+def with_points(table: Table, target: str, coding: Quantity | Labels | None, columns: Columns) -> Table:
+    """Return the table with decimal points in a target that is a quantity, if numbers of the public table have decimal
+    commas.
+
+    Guarantee: public cells decide how a value is written, so it is read alone.
+    """
+    commas = columns.of_kind("decimal comma") and not columns.of_kind("amount")
+    return table.with_points(target) if commas and isinstance(coding, Quantity) else table
 
 
 def learned_numbers(cells: Any, coding: Sequence[str] | Quantity | Labels) -> NDArray[Any]:

@@ -35,7 +35,7 @@ from ostrakon.data.sharding import ShardFolder, partition_table
 from ostrakon.data.shared_rows import compared_columns, refuse_shared_rows
 from ostrakon.data.sources import open_described, open_labels_only, open_table
 from ostrakon.data.table import Table, same_content
-from ostrakon.data.target import right_numbers
+from ostrakon.data.target import right_numbers, with_points
 from ostrakon.data.understood import Understood, understood_table
 from ostrakon.statements.statement import Protects, Unit
 from ostrakon.validation import InvalidInput, did_you_mean
@@ -66,7 +66,6 @@ class TableTask:
     classes: tuple[str, ...]
     classes_from: str
     protects: Protects = "records"
-    only_public: tuple[str, ...] = ()
     coding: Quantity | Labels | None = None
     consent: Consent | None = None
 
@@ -79,7 +78,6 @@ class TableTask:
             classes_from=CLASSES_FROM[self.classes_from],
             by=self.by,
             public_rows=public_rows,
-            only_public=self.only_public,
             protects=self.protects,
             coding=self.coding,
         )
@@ -196,9 +194,9 @@ def open_task(
     ------
     InvalidInput
         In one sentence: unreadable or empty files, wrong columns, tables that do not fit, a missing or constant target,
-        a quantity as the target, a class that the public table lacks, columns in another form than in public, fewer
-        than 5 public rows, the private table given as public, private rows in the public table, a first private row
-        that may be a header or a record.
+        a quantity as the target, a class that the public table lacks, a column that one table lacks, columns in
+        another form than in public, fewer than 5 public rows, the private table given as public, private rows in the
+        public table, a first private row that may be a header or a record.
     """
     parts = label_columns(target, coding)
     hidden, shown = _open_both(private, public, names=names, target=target, by=by, parts=parts)
@@ -209,13 +207,16 @@ def open_task(
     dropped = dropped_columns(drop, hidden, shown, required=(target_name, by_name, *parts)) | {*parts} | leveled
     features = _features(hidden, target_name, by_name, dropped)
     require_same_widths(features, shown.columns, what="public table")
-    _needs(shown, features, hidden, "public", target=target_name)
+    _needs(shown, features, "public", target=target_name)
+    _needs(hidden, [name for name in shown.columns if name not in dropped], "private", like="public")
     if protect == "records" and same_content(hidden, shown, features):
         raise InvalidInput(f"The public table {shown.path} is the private one: its rows would leave the private zone.")
     tested = None if test is None else _test_table(test, hidden, features, target_name, parts=parts)
     _enough_rows(shown)
     seen = shown.read(features)
     columns = Columns.of(seen, text=text)
+    hidden = with_points(hidden, target_name, coding, columns)
+    tested = None if tested is None else with_points(tested, target_name, coding, columns)
     vocabulary = shown if protect == "records" else None
     all_labels, origin = _classes(hidden, vocabulary, target_name, classes, alone=alone, coding=coding)
     compared = protect == "records" and not allow_shared_rows
@@ -237,7 +238,6 @@ def open_task(
         classes=all_labels,
         classes_from=origin,
         protects=protect,
-        only_public=tuple(name for name in shown.columns if name not in (*hidden.columns, *dropped)),
         coding=coding,
         consent=consent,
     )
@@ -304,7 +304,7 @@ def _test_table(
 
 
 def _require_own(tested: Table, columns: Sequence[str], hidden: Table, features: Sequence[str]) -> None:
-    _needs(tested, columns, hidden, "test")
+    _needs(tested, columns, "test")
     if same_content(hidden, tested, features):
         raise InvalidInput(f"The test table {tested.path} is the private one; a test needs rows of its own.")
 
@@ -417,15 +417,15 @@ def _named_like(table: Table, private: Table, target: str) -> Table:
     return table
 
 
-def _needs(table: Table, columns: Sequence[str], private: Table, what: str, *, target: str = "") -> None:
+def _needs(table: Table, columns: Sequence[str], what: str, *, like: str = "private", target: str = "") -> None:
     absent = [name for name in columns if name not in table.columns]
     if absent:
         # A table of public rows usually lacks the target and has everything else.
         other = len(absent) == 1 and target in table.columns
         # Without all columns, nothing would be left.
-        drops = what == "public" and len(absent) < len(columns)
+        drops = what != "test" and len(absent) < len(columns)
         raise InvalidInput(
-            f"The {what} table {table.path} does not fit the private one: it has no column {absent[0]!r} "
+            f"The {what} table {table.path} does not fit the {like} one: it has no column {absent[0]!r} "
             f"({len(absent)} of {len(columns)} that are needed are missing)."
             + (f" It has the target {target!r}; was --target {shlex.quote(absent[0])} meant?" if other else "")
             + (f" --drop {shlex.quote(joined(absent))} leaves out what it lacks." if drops else "")

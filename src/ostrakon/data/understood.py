@@ -38,21 +38,20 @@ def understood_table(
     classes_from: str,
     by: str | None,
     public_rows: int,
-    only_public: Sequence[str],
     protects: Protects = "records",
     coding: Quantity | Labels | None = None,
 ) -> Understood:
-    """Return how tables were read. only_public: columns that the private table lacks. coding: as of `TableTask`."""
-    facts = columns_in_words(columns, only_public=only_public)
+    """Return how tables were read. coding: as of `TableTask`."""
+    facts = columns_in_words(columns)
     labels = _in_words(classes, classes_from, coding)
     facts["Target"] = labels if isinstance(coding, Labels) and "," in target else f"{target}: {labels}"
     if by is not None:
         facts["User column"] = by
     facts |= _pool(public_rows, protects)
-    return Understood(facts=facts, target=target, warnings=_warnings(columns, target, classes, only_public))
+    return Understood(facts=facts, target=target, warnings=_warnings(columns, target, classes))
 
 
-def columns_in_words(columns: Columns, *, only_public: Sequence[str] = ()) -> dict[str, str]:
+def columns_in_words(columns: Columns) -> dict[str, str]:
     """Return the columns of each kind, those in which some cells are missing or text, and those that are not used."""
     facts = _kinds_in_words(columns)
     partly = {name: note for name, note in columns.notes.items() if name in columns.kept}
@@ -67,8 +66,6 @@ def columns_in_words(columns: Columns, *, only_public: Sequence[str] = ()) -> di
     reasons: dict[str, list[str]] = {}
     for name in columns.left_out:
         reasons.setdefault(columns.notes.get(name, ""), []).append(name)
-    if only_public:
-        reasons["the private table has no such column"] = list(only_public)
     if reasons:
         facts["Not used"] = "; ".join(f"{listed(names)}: {why}" for why, names in reasons.items())
     return facts
@@ -115,15 +112,13 @@ def _in_words(classes: Sequence[str], classes_from: str, coding: Quantity | Labe
     return f"{len(classes)} classes ({listed(classes)}; {classes_from})"
 
 
-def _warnings(columns: Columns, target: str, classes: Sequence[str], only_public: Sequence[str]) -> tuple[str, ...]:
+def _warnings(columns: Columns, target: str, classes: Sequence[str]) -> tuple[str, ...]:
     warnings: list[str] = []
     if len(columns.left_out) > len(columns.kept):
         warnings.append(
             f"{len(columns.left_out)} of {len(columns.kinds)} columns are not used; see why, and whether the public "
             "table is written as you think."
         )
-    if only_public:
-        warnings.append(f"The private table has no column {listed(only_public)}: nothing is learned from it.")
     pairs = [f"The classes {alike_in_words(same)}" for same in [alike(classes)] if same]
     pairs += [f"The categories {alike_in_words(same[:SHOWN])} of {name!r}" for name, same in columns.alike.items()]
     warnings += [

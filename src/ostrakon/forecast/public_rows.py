@@ -17,7 +17,7 @@ from ostrakon.data.labels import Labels, columns_by_name, require_indicators
 from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.data.sources import open_table
 from ostrakon.data.table import Table
-from ostrakon.data.target import Target, target_of
+from ostrakon.data.target import Target, target_of, with_points
 from ostrakon.data.task import dropped_columns
 from ostrakon.data.text_files import holds_texts, is_lines, require_pictures
 from ostrakon.features.rowwise import row_count
@@ -205,10 +205,11 @@ def _rows_of_table(
     if not features:
         raise InvalidInput(f"{path} has no column to learn from{'' if name is None else f' beside {name!r}'}.")
     frame = table.read(features)
+    kinds = Columns.of(frame, text=text)
     if parts:
         table = joined_columns(table, parts, ",".join(parts))
-    known = None if name is None else list(table.labels(name))
-    return Columns.of(frame, text=text).apply(frame), known, name
+    known = None if name is None else list(with_points(table, name, coding, kinds).labels(name))
+    return kinds.apply(frame), known, name
 
 
 def _target_column(table: Table, target: str) -> str:

@@ -159,7 +159,6 @@ def _task(study: Study, owners: list[str], tables: dict[str, IntArray], test: An
             classes_from="given by the coordinator of the study",
             by=None,
             public_rows=len(pool.X),
-            only_public=(),
         ),
         counted=False,
         trust_model="; ".join(filter(None, (study.trust_model, left))),

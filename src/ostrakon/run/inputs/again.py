@@ -18,7 +18,7 @@ from ostrakon.data.labels import Labels
 from ostrakon.data.quantity import Quantity
 from ostrakon.data.sources import open_described, open_table
 from ostrakon.data.table import Table
-from ostrakon.data.target import right_numbers
+from ostrakon.data.target import right_numbers, with_points
 from ostrakon.data.text_files import holds_texts, is_lines
 from ostrakon.run.inputs.images import digest_of_images, require_like, rows_of
 from ostrakon.run.inputs.tables import read_public_again
@@ -95,7 +95,8 @@ class EarlierPublic:
             raise InvalidInput(
                 f"test must have the columns of the public rows and the target, got none named {absent[0]!r}."
             )
-        labels = (joined_columns(table, parts, target) if parts else table).labels(target)
+        table = joined_columns(table, parts, target) if parts else with_points(table, target, coding, columns)
+        labels = table.labels(target)
         return columns.apply(table.read(list(columns.kept))), right_numbers(
             np.asarray(labels, object), coding or classes
         )
