@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ostrakon.data import table
+from ostrakon.data import images_on_disk, table
 from ostrakon.data.changed_rows import refuse_changed_rows
 from ostrakon.data.sources import open_table
 from ostrakon.data.task import open_task
@@ -112,8 +112,10 @@ def drawings(rows: int, seed: int) -> np.ndarray:
     return (255 * np.exp(-far / width / 4)).astype(np.uint8)
 
 
+@pytest.mark.parametrize("at_once", [4096, 7])
 @pytest.mark.parametrize("colours", [False, True])
-def test_changed_pictures_are_recognised(colours):
+def test_changed_pictures_are_recognised(colours, at_once, monkeypatch):
+    monkeypatch.setattr(images_on_disk, "_AT_ONCE", at_once)
     private, other = drawings(500, 0), drawings(500, 1)
     if colours:
         private, other = (np.repeat(images[..., None], 3, axis=3) for images in (private, other))

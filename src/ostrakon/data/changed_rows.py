@@ -10,6 +10,7 @@ The check is on the trusted side, and nothing of it enters a release.
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,15 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
 from ostrakon.data.columns import is_number
-from ostrakon.data.images_on_disk import blocks_of, room
+from ostrakon.data.images_on_disk import block_size, blocks_of
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import FloatArray
 
-_Compared = tuple[FloatArray, FloatArray, str, Callable[[], float]]
-"""Private and public rows, how the latter were changed, and the share of rows that are near by chance."""
+_Nearest = tuple[FloatArray, NDArray[np.int64]]
+"""Distances to the three nearest private rows, and their numbers, both (rows, 3)."""
+_Compared = tuple[str, _Nearest, Callable[[], _Nearest], Callable[[], float]]
+"""How public rows were changed, what is nearest to some of them and to some private rows, and the share of rows that
+are near by chance."""
 
 MOST_PRIVATE = 100_000
 """Private rows that are compared; of a larger table a random part, in which fewer copies are found."""
@@ -62,35 +66,39 @@ def refuse_changed_rows(private: Any, public: Any, *, allow: str = "--allow-shar
     if np.ndim(private) == 2 and len(private) > MOST_PRIVATE:
         some = np.sort(np.random.default_rng(2).permutation(len(private))[:MOST_PRIVATE])
         private = private.iloc[some] if hasattr(private, "iloc") else np.asarray(private)[some]
-    pairs = _of_pictures(private, public) if np.ndim(private) > 2 else _of_columns(private, public)
-    for here, there, how, chance in pairs:
-        near, rows = _near(here, there, chance)
+    some = _some(private, public)
+    compared = _of_pictures if np.ndim(private) > 2 else _of_columns
+    for how, of_public, of_private, chance in compared(private, public, *some):
+        near = _near(of_public, of_private, chance, rows=len(some[0]))
         if near:
             raise InvalidInput(
-                f"{near:,} of {rows:,} public rows that were compared are private rows {how}: each is far nearer to "
-                "one private row than to any other. The guarantee does not protect people whose rows are public. "
-                f"Remove these rows from the public data, or give {allow} if the two tables are known to share rows."
+                f"{near:,} of {len(some[1]):,} public rows that were compared are private rows {how}: each is far "
+                "nearer to one private row than to any other. The guarantee does not protect people whose rows are "
+                f"public. Remove these rows from the public data, or give {allow} if the two tables are known to share "
+                "rows."
             )
 
 
-def _near(private: FloatArray, public: FloatArray, chance: Callable[[], float]) -> tuple[int, int]:
-    """Return (public rows that are copies, rows compared); the first is 0 if there are not more than chance explains.
+def _some(private: Any, public: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the numbers of the private and of the public rows that are looked up."""
+    rng = np.random.default_rng(0)
+    of_public = rng.permutation(len(public))[:_MOST]
+    return rng.permutation(len(private))[:_MOST], of_public
+
+
+def _near(of_public: _Nearest, of_private: Callable[[], _Nearest], chance: Callable[[], float], *, rows: int) -> int:
+    """Return the number of public rows that are copies; 0 if there are not more than chance explains.
 
     chance: a share of rows that is near by chance, asked for where that of private rows near to others leaves a doubt.
+    rows: number of private rows that are looked up.
     """
-    if not (np.isfinite(private).all() and np.isfinite(public).all()):
-        return 0, 0
-    rng = np.random.default_rng(0)
-    index = NearestNeighbors(n_neighbors=3).fit(private)
-    sample = public[rng.permutation(len(public))[:_MOST]]
-    own = private[rng.permutation(len(private))[:_MOST]]
-    copied = _private_rows_near(*index.kneighbors(sample))
-    beyond = copied / len(sample) - _SHARE - _SURE * math.sqrt(0.25 * (1 / len(sample) + 1 / len(own)))
+    copied, compared = _private_rows_near(*of_public), len(of_public[0])
+    beyond = copied / compared - _SHARE - _SURE * math.sqrt(0.25 * (1 / compared + 1 / rows))
     if beyond <= 0:
-        return 0, len(sample)
-    distances, nearest = index.kneighbors(own)
-    by_chance = _private_rows_near(distances[:, 1:], nearest[:, 1:]) / len(own)
-    return (copied if beyond > by_chance and beyond > chance() else 0), len(sample)
+        return 0
+    distances, nearest = of_private()
+    by_chance = _private_rows_near(distances[:, 1:], nearest[:, 1:]) / rows
+    return copied if beyond > by_chance and beyond > chance() else 0
 
 
 def _private_rows_near(distances: FloatArray, nearest: NDArray[np.int64]) -> int:
@@ -100,8 +108,8 @@ def _private_rows_near(distances: FloatArray, nearest: NDArray[np.int64]) -> int
     return len(np.unique(nearest[distances[:, 0] < _RATIO * distances[:, 1], 0]))
 
 
-def _of_columns(private: Any, public: Any) -> list[_Compared]:
-    """Return rows on a common scale: as they are, and with each public column fitted to the private one."""
+def _of_columns(private: Any, public: Any, own: NDArray[np.int64], some: NDArray[np.int64]) -> list[_Compared]:
+    """Compare rows on a common scale: as they are, and with each public column fitted to the private one."""
     here, there = _columns(private, public)
     if here is None or there is None or _lack_repeats(here):
         return []
@@ -114,9 +122,17 @@ def _of_columns(private: Any, public: Any) -> list[_Compared]:
     def chance() -> float:
         return max(_fits_by_chance(plain, one, other, numbers.shape[1]) for one, other in parts)
 
+    changes: list[tuple[str, FloatArray, Callable[[], float]]] = [
+        ("with slightly changed numbers", np.hstack([(shown - centre) / width, same]), float),
+        ("with numbers on another scale", aligned, chance),
+    ]
+    if not np.isfinite(plain).all():
+        return []
+    index: Any = NearestNeighbors(n_neighbors=3).fit(plain)
     return [
-        (plain, np.hstack([(shown - centre) / width, same]), "with slightly changed numbers", float),
-        (plain, aligned, "with numbers on another scale", chance),
+        (how, index.kneighbors(rows[some]), partial(index.kneighbors, plain[own]), chance)
+        for how, rows, chance in changes
+        if np.isfinite(rows).all()
     ]
 
 
@@ -206,30 +222,50 @@ def _fill_missing(column: pd.Series) -> FloatArray | None:
     return np.where(finite, values, values[finite].mean())
 
 
-def _of_pictures(private: Any, public: Any) -> list[_Compared]:
+def _of_pictures(private: Any, public: Any, own: NDArray[np.int64], some: NDArray[np.int64]) -> list[_Compared]:
+    """Compare pictures in memory that does not grow with their number."""
     if private.shape[1:] != public.shape[1:] or private.ndim > 4 or min(private.shape[1:3]) < _SIDE // 2:
         return []
-    here, there, flipped = _reduced(private), _reduced(public), _reduced(public, flipped=True)
-    return [
-        (here.reshape(len(here), -1), rows.reshape(len(rows), -1), how, float)
-        for rows, how in ((there, "with slightly changed pixels"), (flipped, "flipped from left to right"))
+    queries = np.concatenate([_reduced(public, some), _reduced(public, some, flipped=True), _reduced(private, own)])
+    if not np.isfinite(queries).all():
+        return []
+    distances: FloatArray = np.empty((len(queries), 0))
+    nearest, start = np.empty((len(queries), 0), np.int64), 0
+    for pictures in blocks_of(private):
+        rows = _in_grey(pictures)
+        if not np.isfinite(rows).all():
+            return []
+        further, numbers = NearestNeighbors(n_neighbors=min(3, len(rows))).fit(rows).kneighbors(queries)
+        distances, nearest = np.hstack([distances, further]), np.hstack([nearest, numbers + start])
+        first = distances.argsort(axis=1, kind="stable")[:, :3]
+        distances = np.take_along_axis(distances, first, axis=1)
+        nearest = np.take_along_axis(nearest, first, axis=1)
+        start += len(rows)
+    parts = np.cumsum([len(some), len(some)])
+    plain, flipped, private_ones = zip(np.split(distances, parts), np.split(nearest, parts), strict=True)
+    changes: list[tuple[str, _Nearest]] = [
+        ("with slightly changed pixels", plain),
+        ("flipped from left to right", flipped),
     ]
+    return [(how, rows, lambda: private_ones, float) for how, rows in changes]
 
 
-def _reduced(images: Any, *, flipped: bool = False) -> FloatArray:
-    """Return pictures in grey with at most 8 x 8 pixels, each the mean of its part."""
-    rows, start = np.empty(0), 0
-    for some in blocks_of(images):
-        grey = np.asarray(some, np.float64)
-        if grey.ndim == 4:
-            grey = grey.mean(axis=1 if grey.shape[1] in (1, 3, 4) and grey.shape[3] not in (1, 3, 4) else 3)
-        grey = grey[:, :, ::-1] if flipped else grey
-        for axis in (1, 2):
-            edges = np.unique(np.linspace(0, grey.shape[axis], _SIDE + 1).astype(int))
-            sizes = np.diff(edges).reshape([-1 if at == axis else 1 for at in range(3)])
-            with np.errstate(over="ignore"):  # no warning tells that a private picture is very bright
-                grey = np.add.reduceat(grey, edges[:-1], axis=axis) / sizes
-        rows = rows if start else room((len(images), *grey.shape[1:]), np.float64)
-        rows[start : start + len(grey)] = grey
-        start += len(grey)
-    return rows
+def _reduced(images: Any, numbers: NDArray[np.int64], *, flipped: bool = False) -> FloatArray:
+    """Return some of the pictures, as `_in_grey` does."""
+    size = block_size(images)
+    parts = (images[numbers[at : at + size]] for at in range(0, len(numbers), size))
+    return np.concatenate([_in_grey(pictures, flipped=flipped) for pictures in parts])
+
+
+def _in_grey(pictures: Any, *, flipped: bool = False) -> FloatArray:
+    """Return pictures in grey with at most 8 x 8 pixels, each the mean of its part, (pictures, pixels)."""
+    grey = np.asarray(pictures, np.float64)
+    if grey.ndim == 4:
+        grey = grey.mean(axis=1 if grey.shape[1] in (1, 3, 4) and grey.shape[3] not in (1, 3, 4) else 3)
+    grey = grey[:, :, ::-1] if flipped else grey
+    for axis in (1, 2):
+        edges = np.unique(np.linspace(0, grey.shape[axis], _SIDE + 1).astype(int))
+        sizes = np.diff(edges).reshape([-1 if at == axis else 1 for at in range(3)])
+        with np.errstate(over="ignore"):  # no warning tells that a private picture is very bright
+            grey = np.add.reduceat(grey, edges[:-1], axis=axis) / sizes
+    return grey.reshape(len(grey), -1)
