@@ -23,7 +23,7 @@ from ostrakon.report import table
 from ostrakon.report.first_page import _intervals, _quality
 from ostrakon.report.table import _student
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.refit import OTHER_LABELS
+from ostrakon.run.refit import OTHER_OBJECTIVE
 from ostrakon.run.stages.corrections import ErrorInputs
 from ostrakon.run.stages.estimates import NOT_COPIED
 from ostrakon.run.stages.student_errors import Estimates, same_estimates
@@ -103,7 +103,7 @@ def test_counted_errors_calibrate_probabilities_and_keep_labels(objective, monke
 
 @pytest.mark.parametrize("mechanism", ["moment-gnmax", "moment-gnmax(corrections=0)"])
 @pytest.mark.parametrize("objectives", [("accuracy", "ordered"), ("ordered", "accuracy"), ("accuracy", "balanced")])
-def test_a_refit_with_other_labels_and_the_same_probabilities_keeps_them(mechanism, objectives, tmp_path):
+def test_a_refit_with_other_labels_and_the_same_probabilities_keeps_the_temperature(mechanism, objectives, tmp_path):
     """Errors were counted for the labels of the run, and tell how sure its probabilities may be of these."""
     for name, number in (("private", 4000), ("public", 600)):
         X, y = rows(number, 3, len(name))
@@ -122,7 +122,7 @@ def test_a_refit_with_other_labels_and_the_same_probabilities_keeps_them(mechani
         return
     before, after = first.student.student, made.student.student
     assert after.temperature == before.temperature
-    assert said.endswith(f"temperature {after.temperature:.2f}, from noisy counts of {OTHER_LABELS}")
+    assert said.endswith(f"temperature {after.temperature:.2f}, from noisy counts of {OTHER_OBJECTIVE}")
     features = np.asarray(first.student.representation.transform(frame), np.float64)
     np.testing.assert_allclose(after.predict_proba(features), before.predict_proba(features), atol=1e-3)
     labels = after.predict(features)
@@ -131,6 +131,39 @@ def test_a_refit_with_other_labels_and_the_same_probabilities_keeps_them(mechani
     np.testing.assert_array_equal(labels, medians if objectives[1] == "ordered" else likeliest)
     assert made.statement.estimates == ()
     assert NOT_COUNTED in made.statement.remarks
+
+
+@pytest.mark.parametrize("corrections", [0, 0.5])
+@pytest.mark.parametrize("objective", ["log-loss", "balanced"])
+def test_a_refit_to_accuracy_is_as_sure_as_the_student_of_another_objective_is_right(objective, corrections, tmp_path):
+    """Of the labels that were counted, which are other ones if every class counts the same."""
+    X, y = rows(4000, 4)
+    private, public = X[(y < 2) | (np.arange(4000) % 3 == 0)], rows(600, 4, 1)[0]
+    y = y[(y < 2) | (np.arange(4000) % 3 == 0)]
+    pd.DataFrame(private).add_prefix("x").assign(y=y).to_csv(tmp_path / "private.csv", index=False)
+    pd.DataFrame(public).add_prefix("x").to_csv(tmp_path / "public.csv", index=False)
+    given = {
+        "target": "y",
+        "classes": "0,1,2,3",
+        "mechanism": f"moment-gnmax(corrections={corrections})",
+        "epsilon": 4.0,
+    }
+    files = {name: tmp_path / f"{name}.csv" for name in ("private", "public")}
+    run = ostrakon.train(**files, **given, objective=objective, jobs=1, out=tmp_path / "run").outcome
+    made = ostrakon.refit(tmp_path / "run/release", public=files["public"], out=tmp_path / "b").finished
+    after, said = made.student.student, made.statement.tuned["probabilities"]
+    if objective == "balanced" and not corrections:
+        assert "noisy counts" not in said
+        return
+    same = bool(made.statement.estimates)
+    assert same == (objective == "log-loss" and bool(corrections))  # a corrected student of the log loss is this one
+    assert said.endswith("the student's errors" if same else OTHER_OBJECTIVE)
+    features = np.asarray(made.student.representation.transform(pd.DataFrame(private).add_prefix("x")), np.float64)
+    np.testing.assert_array_equal(after.predict(features), after.student.predict(features))
+    labels = run.student.student.predict(features)
+    assert (labels != after.predict(features)).any() == (objective == "balanced")
+    unsure, sure = (one.predict_proba(features)[np.arange(len(y)), labels].mean() for one in (after.student, after))
+    assert abs(sure - np.mean(labels == y)) < 0.7 * abs(unsure - np.mean(labels == y))
 
 
 def test_the_last_temperature_keeps_shares_that_a_correction_follows():

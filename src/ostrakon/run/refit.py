@@ -1,6 +1,6 @@
 """A student trained again from a finished release alone: no private data, no noise, no privacy cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,17 +16,17 @@ from ostrakon.export.row_form import RowForm
 from ostrakon.export.student_files import require_exportable
 from ostrakon.features.cells import CellFeatures
 from ostrakon.features.representation import is_file_or_code, name_without_folder
-from ostrakon.options.options import ACCURACY, OBJECTIVES, OF_COUNTS, ORDERED, is_auto
+from ostrakon.options.options import ACCURACY, BALANCED, OBJECTIVES, OF_COUNTS, ORDERED, is_auto
 from ostrakon.planning.choose_mechanism import require_learnable
 from ostrakon.planning.plan import Plan, levels_from
 from ostrakon.run.inputs.again import EarlierPublic
 from ostrakon.run.stages.answers import Answers
-from ostrakon.run.stages.corrections import corrected
+from ostrakon.run.stages.corrections import corrected, with_rule
 from ostrakon.run.stages.estimates import NOT_COPIED, STUDENT_WARNINGS, assess, right_counts_of
 from ostrakon.run.stages.features import NO_ENCODER, View, view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.released import released_student
-from ostrakon.run.stages.selected import as_sure_as_right
+from ostrakon.run.stages.selected import as_sure_as_right, calibrated, released_counts
 from ostrakon.run.stages.student import fit_student
 from ostrakon.run.stages.student_errors import error_rule, estimates_compared, intervals_of, same_estimates
 from ostrakon.run.statement import calibration_in_words, choice_in_words
@@ -35,14 +35,15 @@ from ostrakon.statements.restored import RestoredStatement, statement_from
 from ostrakon.statements.sentences import NOT_COUNTED, REFITTED, UNCORRECTED, is_corrected
 from ostrakon.statements.statement import Statement
 from ostrakon.statements.versions import versions
-from ostrakon.students.calibration import with_other_labels
+from ostrakon.students.calibration import uncalibrated
+from ostrakon.students.corrected_student import CorrectedStudent
 from ostrakon.students.measures import AnyMeasures
 from ostrakon.students.right_counts import RightCounts
-from ostrakon.students.selection import Selection
+from ostrakon.students.selection import Released, Selection
 from ostrakon.validation import InvalidInput, quote
 from ostrakon.votes import IntArray
 
-OTHER_LABELS = "the errors of the earlier student, which had the same probabilities and other labels"
+OTHER_OBJECTIVE = "the errors of the earlier student, which had another objective"
 """The counted errors that decided the last temperature of another student."""
 _RECIPE = ("public", "representation", "seed", "delta", "levels", "row", "corrected", "estimates")
 
@@ -177,7 +178,7 @@ def _refit(release: EarlierRelease, statement: RestoredStatement, public: Any, r
     sure = _as_sure_as_right(
         selection, learning, plan, answers, queries, right, same=same, earlier=recipe.get("estimates", ())
     )
-    counted = "" if sure is selection else "the student's errors" if same else OTHER_LABELS
+    counted = "" if sure is selection else "the student's errors" if same else OTHER_OBJECTIVE
     if quantity is not None:
         options["intervals"] = intervals_of(plan, known, quantity=quantity, unit=statement.unit)
     return FinishedRun(
@@ -239,23 +240,40 @@ def _as_sure_as_right(
     same: bool,
     earlier: Sequence[float],
 ) -> Selection:
-    """Return the selection with the last temperature of the student whose errors were counted, if it has the
-    probabilities of that student.
+    """Return the selection with a last temperature, if its student differs from the one whose errors were counted by
+    the objective alone.
 
-    The labels of that student may be others: the likeliest classes, where those of this one are the medians. same:
-    whether it is this one. earlier: as of `_is_same`.
+    The errors tell how sure its probabilities may be of the labels that were counted. same: whether it is that student.
+    earlier: as of `_is_same`.
     """
-    counted = selection
-    if not same:
-        if right is None or learning.objective in OF_COUNTS or not hasattr(selection.student, "predict_proba"):
-            return selection
-        counted = replace(selection, student=with_other_labels(selection.student))
-        if not _is_same(counted, learning, queries, earlier):
-            return selection
-    sure = as_sure_as_right(counted, learning, plan, answers, queries, right)
-    return (
-        selection if sure is counted else replace(selection, student=replace(sure.student, student=selection.student))
+    if right is None or learning.described or not hasattr(selection.student, "predict_proba"):
+        return selection
+    others = (
+        () if same else _of_other_objectives(selection, learning, released_counts(learning, plan, answers, queries))
     )
+    counted = selection if same else next((one for one in others if _is_same(one, learning, queries, earlier)), None)
+    if counted is None:
+        return selection
+    return as_sure_as_right(selection, learning, plan, answers, queries, right, counted=counted.student)
+
+
+def _of_other_objectives(selection: Selection, learning: Learning, released: Released) -> Iterator[Selection]:
+    """Yield the selection with its student under the other objectives; a corrected one keeps its probabilities.
+
+    Labels for which every class counts the same are not the likeliest ones. How sure the student is of them agrees with
+    how often they are right if its mean probabilities are right, which a correction makes them; else a temperature made
+    the log loss worse in five of eight trials.
+    """
+    student = uncalibrated(selection.student)
+    base = replace(
+        selection, student=uncalibrated(student.student) if isinstance(student, CorrectedStudent) else student
+    )
+    for objective in OBJECTIVES:
+        if objective != learning.objective and (objective != BALANCED or isinstance(student, CorrectedStudent)):
+            other = calibrated(base, released, replace(learning, objective=objective))
+            if isinstance(student, CorrectedStudent):
+                other = replace(selection, student=with_rule(student, other.student))
+            yield other
 
 
 def _is_same(selection: Selection, learning: Learning, queries: IntArray, earlier: Sequence[float]) -> bool:

@@ -29,7 +29,7 @@ Guarantee: a function of released numbers and public rows, so it costs no privac
 Source: Guo et al. 2017 (temperature); Saerens et al. 2002 (shares); Elkan 2001 (decisions).
 """
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -122,15 +122,6 @@ class CalibratedStudent(ClassifierMixin, BaseEstimator):
 def uncalibrated(student: Any) -> Any:
     """Return the student without any calibration."""
     return uncalibrated(student.student) if isinstance(student, CalibratedStudent) else student
-
-
-def with_other_labels(student: Any) -> Any:
-    """Return a student of the same probabilities whose label is the median class, not the likeliest, or the reverse."""
-    if not isinstance(student, CalibratedStudent):
-        return CalibratedStudent(student, 1.0, np.zeros(len(student.classes_)), ordered=True)
-    if student.ordered and student.temperature == 1.0 and not student.offsets.any():
-        return student.student
-    return replace(student, ordered=not student.ordered)
 
 
 def median_class(proba: FloatArray) -> IntArray:

@@ -87,11 +87,7 @@ def corrected(
     base = student if rule is None else CalibratedStudent(rule.student, rule.temperature, rule.offsets)
     better = CorrectedStudent(base, directions)
     better.fit_corrections(learning.view.public, released, answers.corrections, sigma=sigma)
-    last: Any = better
-    labels = student if labelled is None else labelled
-    if isinstance(labels, CalibratedStudent) and (labels.weights is not None or labels.ordered):
-        weights = None if labels.weights is None else of_all_classes(labels.weights[None], labels.classes_, classes)[0]
-        last = CalibratedStudent(better, 1.0, np.zeros(classes), weights, ordered=labels.ordered)
+    last = with_rule(better, student if labelled is None else labelled)
     proba = selection.proba
     if proba is not None:
         known = np.asarray(student.classes_, np.int64)
@@ -99,3 +95,12 @@ def corrected(
             proba = of_all_classes(tempered(proba[:, known], rule.temperature, rule.offsets), known, classes)
         proba = better.corrected(proba, learning.view.public)
     return replace(selection, student=last, proba=proba, out_of_fold=None, all_cells=None)
+
+
+def with_rule(student: CorrectedStudent, labelled: Any) -> Any:
+    """Return the corrected student with the rule for labels of `labelled`."""
+    if not isinstance(labelled, CalibratedStudent) or (labelled.weights is None and not labelled.ordered):
+        return student
+    weights, classes = labelled.weights, len(student.classes_)
+    weights = None if weights is None else of_all_classes(weights[None], labelled.classes_, classes)[0]
+    return CalibratedStudent(student, 1.0, np.zeros(classes), weights, ordered=labelled.ordered)

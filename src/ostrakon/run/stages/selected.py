@@ -1,6 +1,7 @@
 """The student of classes: candidates are compared on the released answers, the best one is fitted and calibrated."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -98,18 +99,20 @@ def as_sure_as_right(
     answers: Answers,
     queries: IntArray,
     right: RightCounts | None,
+    *,
+    counted: Any = None,
 ) -> Selection:
     """Return the selection with probabilities that agree with noisy counts of its student's errors; labels stay.
 
-    The selection is unchanged without counts for this student (`right`), without public rows, and for balanced classes,
-    whose labels are not the likeliest ones.
+    counted: the student whose errors were counted (`right`); None: this one. The selection is unchanged without counts,
+    without public rows, and for balanced classes, whose labels are not the likeliest ones.
     """
     student = selection.student
     if right is None or learning.described or learning.objective == BALANCED or not hasattr(student, "predict_proba"):
         return selection
     weights = records_by_row(learning.view.public, released_counts(learning, plan, answers, queries), right.units)
     rows, classes, accuracy = learning.rows(selection.chosen), np.asarray(student.classes_), right.accuracy()
-    labels = np.searchsorted(classes, student.predict(rows))
+    labels = np.searchsorted(classes, (student if counted is None else counted).predict(rows))
     proba, offsets = student.predict_proba(rows), np.zeros(len(classes))
     temperature = temperature_of_accuracy(proba, labels, weights, share=accuracy.share, sd=accuracy.sd)
     before = student.student if isinstance(student, CorrectedStudent) else student
