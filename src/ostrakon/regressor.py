@@ -51,7 +51,7 @@ class PATERegressor(RegressorMixin, PrivateEstimator):
         "hist-gradient-boosting", which learns from the sums by cell.
     mechanism : str or Mechanism, default "auto"
         Which share of the cost pays for which sums: "quantity-gnmax(moments=0.8, errors=0.05)", or the object.
-        `moments` is for the sums with features, `errors` for the counts of errors (0: no intervals), the rest for the
+        `moments` is for the sums of features, `errors` for the counts of errors (0: no intervals), the rest for the
         sums by cell.
     n_queries : int, at least 1, optional
         Number of public rows for which sums of the nearest records are released. Default: what epsilon allows.

@@ -4,7 +4,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
-from ostrakon.estimators import make_estimator
+from ostrakon.estimators import SHORT_NAMES, make_estimator
+from ostrakon.estimators.choices import STUDENTS
+from ostrakon.estimators.registry import in_words, named_in_words
+from ostrakon.students.candidates import table_candidates
 from ostrakon.validation import InvalidInput
 
 
@@ -29,3 +32,20 @@ def test_estimators_by_name() -> None:
             make_estimator(name)
     with pytest.raises(InvalidInput, match="cannot be made from the parameters"):
         make_estimator("logistic", depth=3)
+
+
+def test_every_student_has_plain_words() -> None:
+    sizes = {"classes": 2, "features": 5, "seed": 0, "pool": 100}
+    candidates = [
+        one.name
+        for queries in (50, 500)
+        for moments in (False, True)
+        for one in table_candidates(counts=True, queries=queries, moments=moments, **sizes)
+    ]
+    for name in (*SHORT_NAMES, *STUDENTS, *candidates, "moments:extra-trees", "self-training:ridge"):
+        assert in_words(name) != name
+        assert ":" not in in_words(name)
+        assert named_in_words(name) == f"{in_words(name)} ({name})"
+    assert in_words("soft-vote") == "mean of logistic regression and extra trees"
+    assert in_words("moments:extra-trees") == "mean of logistic regression from sums of features and extra trees"
+    assert in_words("sklearn.svm.SVC(C=2.0)") == "sklearn.svm.SVC(C=2.0)"

@@ -83,7 +83,7 @@ def test_centred_sums_cost_less_when_one_record_is_removed():
         assert removed.run_cost(queries=9).mu >= math.sqrt(counts + sums)
         assert removed.cost_shares["sums of features"] == pytest.approx(sums / (counts + sums))
         assert plain.under("take-out").run_cost(queries=9).mu == pytest.approx(plain.run_cost(queries=9).mu / 2**0.5)
-        with pytest.raises(InvalidInput, match=f"moments must be sums by {classes} classes"):
+        with pytest.raises(InvalidInput, match=f"moments must be sums of features by {classes} classes"):
             centred.noisy_moments(Moments(np.ones((3, 4), int), teachers=1), np.random.default_rng(0))
     # What a run drew before belongs to its parameters, which must not change.
     assert list(MomentGNMax(sigma2=5.0).parameters()) == ["sigma2", "max_contributions", "neighbours", "moments"]

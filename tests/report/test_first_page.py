@@ -19,6 +19,7 @@ from ostrakon.report.markdown import escaped
 from ostrakon.statements.sentences import REFITTED
 from ostrakon.statements.statement import Round, Statement
 from ostrakon.students.measures import Measures
+from ostrakon.students.prediction_intervals import PredictionIntervals
 from ostrakon.validation import InvalidInput
 
 HOSTILE = "<script>alert(1)</script> | **bold** `x`\n\n# Heading\n| a | b |\n|---|---|\n[l](javascript:1) &lt;"
@@ -73,7 +74,8 @@ def written(told=None, details=None, date="2026-03-01", **options):
 def test_what_nobody_told_is_not_made_up():
     text = written(date=None)
     for what in ("Which data.", "Date of the run.", "Operator.", "Contact.", "Purpose."):
-        assert f"**{what}** not given\n" in text
+        assert f"**{what}** not given" in text.splitlines()
+    assert text.index("How strongly.") < text.index("How accurate the model is.") < text.index("not given")
     assert "Not estimated: trained teachers answer, and their answers are not private labels." in text
     assert "The operator published no accuracy on test rows." in text
     assert "--" not in text  # the page is read by people who do not use the command line
@@ -85,7 +87,7 @@ def test_what_was_told_is_said():
     for words in (
         "Operator.** Ada\n",
         "Contact.** ada@example.org\n",
-        "Purpose.** Triage\n",
+        "Purpose.** Triage",
         "data.** Stays of 2024\n",
     ):
         assert words in text
@@ -131,7 +133,7 @@ def test_without_a_guarantee_nothing_is_promised():
 
 def test_how_good_it_is_stands_beside_the_majority_and_the_test():
     text = written(estimates=[STUDENT, MAJORITY], measures=MEASURES)
-    assert "The student's accuracy on the private records is between 82.0% and 84.0%, by noisy counts" in text
+    assert "On the private records, the student's accuracy is between 82.0% and 84.0%, by noisy counts" in text
     assert "always predicts the most frequent label has between 59.0% and 61.0%." in text
     assert "Each range holds in 95% of runs." in text
     assert "It is right on 85.12% of 1,200 test rows that the operator declared public, and on 61.20% if" in text
@@ -147,6 +149,9 @@ def test_how_good_it_is_stands_beside_the_majority_and_the_test():
         )
         for of in ("student", "majority")
     ]
+    unclear = written(estimates=[replace(STUDENT, low=0.05, high=0.95)])
+    assert "is between 5.0% and 95.0% (too few data or too much noise to tell), by noisy counts" in unclear
+    assert "to tell" not in text
     assert "published no accuracy" not in text
     assert "not an accuracy" in written(estimates=answers)
     assert "not an accuracy" not in text
@@ -249,7 +254,16 @@ def test_why_nothing_is_estimated_is_said():
     of_another = replace(without, mechanism=BoundedGNMax(sigma2=40, errors=0.05))
     text = written(content(rounds=(of_another,), tuned=given))
     assert "Not estimated: errors were counted for the student of the earlier release, not for this one." in text
-    assert "Intervals" not in text
+
+
+def test_a_quantity_with_intervals_is_not_called_not_estimated():
+    quantity = content(classes=(), quantity=(0.0, 30.0))
+    intervals = PredictionIntervals(half_widths={0.9: 4.5}, of="private records")
+    assert "**How accurate the model is.** `predict_interval(rows, coverage=0.9)`" in written(
+        quantity, intervals=intervals
+    )
+    assert "estimated:" not in written(quantity, intervals=intervals)
+    assert "Not estimated:" in written(quantity)
 
 
 def test_a_refit_is_not_said_to_be_added():

@@ -20,7 +20,7 @@ from ostrakon.features.moments import MomentMap
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.report import table
-from ostrakon.report.first_page import _intervals, _quality
+from ostrakon.report.first_page import _quality
 from ostrakon.report.table import _student
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.refit import OTHER_OBJECTIVE
@@ -98,7 +98,9 @@ def test_counted_errors_calibrate_probabilities_and_keep_labels(objective, monke
     unsure, sure = (one.predict_proba(features)[np.arange(2000), said].mean() for one in (before, after))
     assert abs(sure - np.mean(said == y_test)) < 0.04 < 0.06 < abs(unsure - np.mean(said == y_test))
     words = model.statement_.tuned["probabilities"]
-    assert words.endswith(f"temperature {after.temperature:.2f}, from noisy counts of the student's errors")
+    change = "more" if after.temperature < 1 else "less"
+    value = f"(temperature {after.temperature:.2f})"
+    assert words.endswith(f"made {change} certain {value}, from noisy counts of the student's errors")
 
 
 @pytest.mark.parametrize("mechanism", ["moment-gnmax", "moment-gnmax(corrections=0)"])
@@ -122,7 +124,7 @@ def test_a_refit_with_other_labels_and_the_same_probabilities_keeps_the_temperat
         return
     before, after = first.student.student, made.student.student
     assert after.temperature == before.temperature
-    assert said.endswith(f"temperature {after.temperature:.2f}, from noisy counts of {OTHER_OBJECTIVE}")
+    assert said.endswith(f"(temperature {after.temperature:.2f}), from noisy counts of {OTHER_OBJECTIVE}")
     features = np.asarray(first.student.representation.transform(frame), np.float64)
     np.testing.assert_allclose(after.predict_proba(features), before.predict_proba(features), atol=1e-3)
     labels = after.predict(features)
@@ -376,7 +378,7 @@ def test_a_student_of_a_quantity_that_cannot_be_copied_has_no_intervals():
     model.fit(X, y, X_public=rows(100, 2, 1)[0])
     assert model.finished_.answers.errors is None
     assert dict(table._intervals(model.finished_)) == {"Intervals": f"none: {NOT_COPIED}"}
-    assert _intervals(model.statement_.as_dict(), None) == {"Intervals.": f"None: {NOT_COPIED}."}
+    assert f"Not estimated: {NOT_COPIED}." in _quality(model.statement_.as_dict(), (), None)
 
 
 class Compares(LogisticRegression):

@@ -150,7 +150,9 @@ def test_a_class_that_the_sums_show_is_not_called_hidden():
     remarks = fitted(DummyClassifier(), y=one, mechanism=mechanism).statement_.remarks
     (remark,) = (remark for remark in remarks if remark.startswith("Warning"))
     assert "although the released sums show about" in remark
-    assert remark.endswith("it misses; if rare classes matter most, --objective balanced counts every class the same.")
+    assert remark.endswith(
+        "it misses; if rare classes matter most, the objective balanced counts all classes the same."
+    )
     assert abs(float(re.findall(r"about ([0-9.]+)% of cases of '1'", remark)[0]) / 100 - one.mean()) < 0.03
 
 
@@ -193,7 +195,7 @@ def test_why_there_is_no_estimate_is_printed():
     )
     wide = Recall(label="1", counted="private records", low=0.0, high=1.0)
     hidden = replace(known, statement=replace(known.statement, estimates=(wide,)))
-    assert dict(_student(hidden))["Recall of '1' (estimated)"] == "not known: the noise hides it"
+    assert dict(_student(hidden))["Recall of '1' (estimated)"] == "not known (too few data or too much noise to tell)"
 
 
 @pytest.mark.slow
@@ -270,7 +272,7 @@ class Wrong(LogisticRegression):
 
 def test_a_student_that_is_not_better_than_the_majority_says_so():
     for mechanism, options, advice in (
-        (None, {}, "--objective balanced"),
+        (None, {}, "the objective balanced"),
         (GNMax(sigma2=3), {"n_teachers": 20}, "the default, if every record is a teacher"),
     ):
         (remark,) = own_remarks(fitted(Wrong(), mechanism=mechanism, queries=20, **options))
@@ -279,7 +281,8 @@ def test_a_student_that_is_not_better_than_the_majority_says_so():
         assert 0 < float(re.findall(r"\(one standard deviation\) is ([0-9.]+) points", remark)[0]) < 30
         assert advice in remark
         assert ("is a teacher" in remark) == bool(mechanism)
-        assert ("--objective" in remark) == (not mechanism)
+        assert ("the objective" in remark) == (not mechanism)
+        assert "--" not in remark  # the first page shows it
 
 
 def test_a_student_of_which_the_released_numbers_tell_nothing_is_not_called_bad(tmp_path):

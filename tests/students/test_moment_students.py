@@ -1,4 +1,4 @@
-"""Students of noisy moments: the logistic regression that labels would give, what noise does to it, what leaves."""
+"""Students of sums of features: the logistic regression that labels would give, what noise does to it, what leaves."""
 
 from dataclasses import replace
 

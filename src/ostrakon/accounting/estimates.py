@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Literal
 from ostrakon.validation import InvalidInput
 
 CONFIDENCE = 0.95
+_WIDE = 0.5
+"""Width from which an interval says almost nothing."""
 
 UNDECIDED = (
     "The noisy numbers in the release do not tell whether the student is right more often than a model that always "
@@ -98,7 +100,8 @@ class Agreement:
         'at least 70.6%'
         """
         low, high = _percents(self.low, self.high)
-        return f"between {low} and {high}" if self.high < 1 else f"at least {low}"
+        words = f"between {low} and {high}" if self.high < 1 else f"at least {low}"
+        return f"{words}{_wide(self.low, self.high)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,15 +166,24 @@ def rounded_outwards(low: float, high: float) -> dict[str, float]:
 def in_words(low: float, high: float) -> str:
     """Return an interval within 0 to 1 in a few words.
 
-    >>> in_words(0.706, 1), in_words(0, 1), in_words(0.5, 0.5)
-    ('at least 70.6%', 'not known', 'exactly 50.0%')
+    >>> in_words(0.706, 1), in_words(0.5, 0.5)
+    ('at least 70.6%', 'exactly 50.0%')
+    >>> in_words(0.05, 0.95)
+    'between 5.0% and 95.0% (too few data or too much noise to tell)'
     """
     at_least, at_most = _percents(low, high)
     if low == high and at_least == at_most:
         return f"exactly {at_least}"
     if low <= 0:
-        return "not known" if high >= 1 else f"at most {at_most}"
-    return f"at least {at_least}" if high >= 1 else f"between {at_least} and {at_most}"
+        words = "not known" if high >= 1 else f"at most {at_most}"
+    else:
+        words = f"at least {at_least}" if high >= 1 else f"between {at_least} and {at_most}"
+    return f"{words}{_wide(low, high)}"
+
+
+def _wide(low: float, high: float) -> str:
+    """Return why an interval says almost nothing; empty for others."""
+    return " (too few data or too much noise to tell)" if high - low >= _WIDE else ""
 
 
 def _percents(low: float, high: float) -> tuple[str, str]:

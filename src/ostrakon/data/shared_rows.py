@@ -96,9 +96,9 @@ def refuse_shared_rows(private: CountedRows, public_marks: Marks, *, allow: str 
     if shared > most:
         raise InvalidInput(
             f"{shared:,} of the {private.rows:,} private rows are also in the public data (equal in every column but "
-            f"the target), and at most {math.floor(most):,} are expected by chance, unless repeated rows were removed "
-            "from the tables. The guarantee does not protect people whose rows are public. Remove these rows from the "
-            f"public data, or give {allow} if the two tables are known to share rows."
+            f"the target), and at most {math.floor(most):,} are expected by chance (more, if repeated rows were "
+            "deleted from the tables). The guarantee does not protect people whose rows are public. Remove these rows "
+            f"from the public data, or give {allow} if the two tables are known to share rows."
         )
 
 

@@ -36,8 +36,75 @@ SHORT_NAMES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+IN_WORDS = {
+    "logistic": "logistic regression",
+    "ridge": "ridge classification",
+    "linear-svm": "a linear support vector machine",
+    "svm-rbf": "a support vector machine",
+    "naive-bayes": "naive Bayes",
+    "nearest-neighbours": "nearest neighbours",
+    "nearest-centroid": "nearest centroids",
+    "lda": "linear discriminant analysis",
+    "decision-tree": "a decision tree",
+    "random-forest": "a random forest",
+    "extra-trees": "extra trees",
+    "gradient-boosting": "gradient boosting",
+    "hist-gradient-boosting": "histogram gradient boosting",
+    "mlp": "a neural network",
+    "lenet": "a small convolutional network",
+    "resnet": "a residual network",
+    "network": "a neural network",
+    "cnn": "a convolutional network",
+    "self-training-cnn": "a convolutional network that also learns from its own predictions",
+    "vat": "virtual adversarial training",
+    "gan": "a generative adversarial network",
+    "fixmatch": "FixMatch",
+    "additive": "an additive model of single columns",
+    "label-spreading": "label spreading",
+    "graph": "label spreading on a graph and a model of its surest labels",
+    "noisy-counts": "logistic regression from noisy counts",
+    "moments": "logistic regression from sums of features",
+    "gaussian-process": "a Gaussian process",
+    "sums": "ridge regression from sums of features",
+    "majority": "always the most frequent class",
+}
+"""Names of single estimators in plain words, for readers of a release."""
+
 _OF_STUDENTS = ("additive", "soft-vote", "self-training", "label-spreading", "graph")
 """Names that `ostrakon.estimators.choices.make_student` knows besides."""
+
+
+def in_words(name: str) -> str:
+    """Return what the named student is; a name that is not known as it is.
+
+    Examples
+    --------
+    >>> in_words("gaussian-process:extra-trees"), in_words("logistic(C=0.3)")
+    ('mean of a Gaussian process and extra trees', 'logistic regression with C=0.3')
+    """
+    kind, _, other = name.partition(":")
+    if kind == "self-training":
+        return f"{in_words(other or 'logistic')}, also trained on its own predictions"
+    if kind == "soft-vote":
+        kind, other = "logistic", other or "extra-trees"
+    if other and kind in IN_WORDS:
+        return f"mean of {IN_WORDS[kind]} and {in_words(other)}"
+    kind, _, parameters = name.partition("(")
+    if kind not in IN_WORDS:
+        return name
+    return f"{IN_WORDS[kind]} with {parameters[:-1]}" if parameters else IN_WORDS[kind]
+
+
+def named_in_words(name: str) -> str:
+    """Return what the named student is, and its name in parentheses.
+
+    Examples
+    --------
+    >>> named_in_words("sums"), named_in_words("MyClassifier")
+    ('ridge regression from sums of features (sums)', 'MyClassifier')
+    """
+    words = in_words(name)
+    return name if words == name else f"{words} ({name})"
 
 
 def make_estimator(name: str, **parameters: Any) -> Any:

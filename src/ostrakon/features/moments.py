@@ -1,4 +1,4 @@
-"""First moments: the feature vector that every record adds to its vote, in exactly bounded whole steps."""
+"""Sums of features: the vector that every record adds to the sums of its class, in exactly bounded whole steps."""
 
 import math
 from collections.abc import Callable
@@ -95,7 +95,7 @@ class MomentMap:
         if points.ndim != 2 or not len(points) or not np.isfinite(points).all():
             raise InvalidInput(f"public must be finite features of shape (rows, features), got {points.shape}.")
         if _room(CONSTANT, points.shape[1]) <= 0:
-            raise InvalidInput(f"public must have at most 2,000,000 features for moments, got {points.shape[1]}.")
+            raise InvalidInput(f"public must have at most 2,000,000 features for sums, got {points.shape[1]}.")
         centre = points.mean(axis=0)
         axes = None if most is None or points.shape[1] <= most else _principal(points - centre, most)
         away = points - centre if axes is None else (points - centre) @ axes

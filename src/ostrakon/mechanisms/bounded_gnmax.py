@@ -140,7 +140,7 @@ class BoundedGNMax(StatefulMechanism):
 
     @property
     def cost_shares(self) -> dict[str, float]:
-        return {"answers": self._of_counts, **self._of_errors} if self.errors else super().cost_shares
+        return {"noisy votes": self._of_counts, **self._of_errors}
 
     @property
     def _of_errors(self) -> dict[str, float]:

@@ -11,7 +11,7 @@ from ostrakon.validation import whole
 
 @dataclass(frozen=True, kw_only=True)
 class LabelsGNMax(MomentGNMax):
-    """`MomentGNMax` for rows that have several labels: noisy votes and sums with features for every label.
+    """`MomentGNMax` for rows that have several labels: noisy votes and sums of features for every label.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class LabelsGNMax(MomentGNMax):
 
     @property
     def cost_shares(self) -> dict[str, float]:
-        return self._shares({"votes on all labels": self._of_counts}, "sums with features")
+        return self._shares({"noisy votes on all labels": self._of_counts}, "sums of features")
 
     @property
     def _squared_length(self) -> int:

@@ -138,7 +138,7 @@ class MomentGNMax(BoundedGNMax):
     def cost_shares(self) -> dict[str, float]:
         halved = 0.5 if self.neighbours == REMOVED else 1.0
         corrections = {"correction of the student": self.corrections * halved} if self.corrections else {}
-        return self._shares({"answers": self._of_counts, **corrections, **self._of_errors}, "sums of features")
+        return self._shares({"noisy votes": self._of_counts, **corrections, **self._of_errors}, "sums of features")
 
     def _shares(self, others: dict[str, float], sums: str) -> dict[str, float]:
         """Return shares of the cost under this definition of neighbours, from those where one record is replaced."""
@@ -168,7 +168,7 @@ class MomentGNMax(BoundedGNMax):
     def noisy_moments(self, moments: Moments, rng: np.random.Generator) -> FloatArray:
         """Return the sums with noise, in votes, on the grid of 1/1024 vote, (directions, classes). Draw them once."""
         if self.centred_classes not in (None, moments.counts.shape[1]):
-            raise InvalidInput(f"moments must be sums by {self.centred_classes} classes, got {moments!r}.")
+            raise InvalidInput(f"moments must be sums of features by {self.centred_classes} classes, got {moments!r}.")
         return self._with_noise(moments, self._moment_noise, rng)
 
     def noisy_corrections(self, corrections: Moments, rng: np.random.Generator) -> FloatArray:

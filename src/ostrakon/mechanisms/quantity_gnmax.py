@@ -8,7 +8,7 @@ from ostrakon.mechanisms.moment_gnmax import LINEAR, Linear, MomentGNMax, Share
 
 @dataclass(frozen=True, kw_only=True)
 class QuantityGNMax(MomentGNMax):
-    """`MomentGNMax` for a quantity: noisy sums of it by cell, the number of records there, and sums with features.
+    """`MomentGNMax` for a quantity: noisy sums of it by cell, the number of records there, and sums of features.
 
     Afterwards, if `errors` is above 0, noisy counts of how far the student of these sums is off, for intervals.
 
@@ -19,10 +19,10 @@ class QuantityGNMax(MomentGNMax):
     neighbours : {"replaced", "removed"}, default "replaced"
         As in `BoundedGNMax`.
     max_contributions : int, default 1
-        As in `BoundedGNMax`. Every teacher contributes once to the sums with features, and once to the counts of
+        As in `BoundedGNMax`. Every teacher contributes once to the sums of features, and once to the counts of
         errors.
     moments : float, default 0.8
-        Share of the cost (of mu squared) that pays for the sums with features; strictly between 0 and 1.
+        Share of the cost (of mu squared) that pays for the sums of features; strictly between 0 and 1.
     errors : float, default 0
         Share of the cost that pays for counts of errors; at least 0, and with `moments` below 1. 0: none are released.
     centred_classes : None
@@ -71,7 +71,7 @@ class QuantityGNMax(MomentGNMax):
 
     @property
     def cost_shares(self) -> dict[str, float]:
-        return self._shares({"sums by cell": self._of_counts, **self._of_errors}, "sums with features")
+        return self._shares({"sums by cell": self._of_counts, **self._of_errors}, "sums of features")
 
     def parameters(self) -> dict[str, Any]:
         # Stated since the first run of a quantity.

@@ -77,7 +77,7 @@ class Plan:
     @property
     def cost_shares(self) -> dict[str, float]:
         """What is released and its share of the cost (`Mechanism.cost_shares`), by what it is in this run."""
-        cells = {"answers": "counts of cells", "sums of features": "counts of pairs of columns"}
+        cells = {"noisy votes": "counts of cells", "sums of features": "counts of pairs of columns"}
         names = cells if self.described else {}
         return {names.get(what, what): share for what, share in self.mechanism.cost_shares.items()}
 

@@ -162,7 +162,7 @@ def budget_shares(outcome: FinishedRun) -> list[tuple[str, float, Colour]]:
     plan = outcome.plan
     if plan.per_record:
         shares = plan.cost_shares
-        together = f"all {outcome.statement.answered} {next(iter(shares))} together: each record votes on few of them"
+        together = f"{next(iter(shares))} on all {outcome.statement.answered} queries: each record votes on few of them"
         paid = [(what, share) for what, share in shares.items() if share > 0]
         return [(together if len(shares) == 1 else what, share, "answered") for what, share in paid]
     queries = outcome.statement.queries

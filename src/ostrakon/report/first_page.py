@@ -9,7 +9,7 @@ from ostrakon.accounting.estimates import CONFIDENCE, NO_BETTER, UNDECIDED, Agre
 from ostrakon.data.quantity import Quantity
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.markdown import escaped
-from ostrakon.run.stages.estimates import why_no_estimate, why_no_intervals
+from ostrakon.run.stages.estimates import why_no_estimate
 from ostrakon.statements.sentences import (
     DROPPED_OUT,
     REFITTED,
@@ -76,20 +76,19 @@ def first_page(
         "What is protected.": protected(content),
         "How strongly.": strength(content),
         **({"By level of consent.": escaped(consent_in_words(content))} if "consent" in content else {}),
+        "How accurate the model is.": _quality(content, estimates, measures, intervals),
+        **({} if sets is None else {"Sets of labels.": sets.in_words()}),
         "Other releases.": _other_releases(content, ledger),
         **({"Whose data are missing.": escaped(dropped[0])} if dropped else {}),
+        "How to use it.": (
+            f"Install Python with {' and '.join(needs)} (`pip install {' '.join(needs)}`); the student itself does not "
+            f'need ostrakon. The section "How to load it" shows the code.{_encoded(encoded_with)}'
+        ),
         "Which data.": _escape_or_default(details.data_name),
         "Date of the run.": _escape_or_default(date),
         "Operator.": _escape_or_default(details.operator),
         "Contact.": _escape_or_default(details.contact),
         "Purpose.": _escape_or_default(details.purpose),
-        "How accurate the model is.": _quality(content, estimates, measures),
-        **({} if sets is None else {"Sets of labels.": sets.in_words()}),
-        **_intervals(content, intervals),
-        "How to use it.": (
-            f"Install Python with {' and '.join(needs)} (`pip install {' '.join(needs)}`); the student itself does not "
-            f'need ostrakon. The section "How to load it" shows the code.{_encoded(encoded_with)}'
-        ),
     }
     decided = isinstance(measures, Measures)  # by test rows
     rows = "public rows" if content["protects"] == "records" else "rows of which only the labels are private"
@@ -114,15 +113,6 @@ def first_page(
         ),
         *(f"**{what}** {answer}" for what, answer in facts.items()),
     ]
-
-
-def _intervals(content: dict[str, Any], intervals: PredictionIntervals | None) -> dict[str, str]:
-    """Return what is said of the intervals of a quantity; nothing where no errors were counted."""
-    if intervals is not None:
-        return {"Intervals.": intervals.in_words(Quantity(**content["quantity"]))}
-    if "quantity" in content and _counts_errors(content):
-        return {"Intervals.": f"None: {why_no_intervals(content['tuned'])}."}
-    return {}
 
 
 def _counts_errors(content: dict[str, Any]) -> bool:
@@ -245,9 +235,16 @@ def _escape_or_default(text: str | None) -> str:
     return NOT_GIVEN if text is None else escaped(text)
 
 
-def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], measures: AnyMeasures | None) -> str:
+def _quality(
+    content: dict[str, Any],
+    estimates: Sequence[Agreement | Recall],
+    measures: AnyMeasures | None,
+    intervals: PredictionIntervals | None = None,
+) -> str:
     by = {estimate.of: estimate for estimate in estimates if isinstance(estimate, Agreement)}
     sentences: list[str] = []
+    if intervals is not None:
+        sentences.append(intervals.in_words(Quantity(**content["quantity"])))
     if "student" in by:
         student, majority = by["student"], by.get("majority")
         always = (
@@ -257,7 +254,7 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], m
         )
         if student.against == "private labels":
             sentences.append(
-                f"The student's accuracy on the {student.counted} is {student.in_words()}, by noisy counts of its "
+                f"On the {student.counted}, the student's accuracy is {student.in_words()}, by noisy counts of its "
                 f"errors.{always.format('has')} Each range holds in {CONFIDENCE:.0%} of runs."
             )
         else:
@@ -278,9 +275,8 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement | Recall], m
 
 def _none_known(content: dict[str, Any]) -> str:
     """Return why nothing is known from released numbers."""
-    if "quantity" in content or "several_labels" in content:
-        target = "a quantity" if "quantity" in content else "several labels"
-        return f"For a model of {target} this is not estimated from the noisy numbers in the release."
+    if "several_labels" in content:
+        return "Not estimated for a model of several labels."
     per_record = "max_contributions" in content["rounds"][0]["parameters"]
     why = why_no_estimate(content["tuned"], counted=_counts_errors(content), per_record=per_record)
     return f"Not estimated: {why}."

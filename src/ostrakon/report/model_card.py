@@ -51,7 +51,7 @@ def model_card(
     elsewhere = (WARNING, UNDECIDED)
     remarks = [one for one in content["remarks"] if not one.startswith(elsewhere) and DROPPED_OUT not in one]
     lines += [f"{escaped(remark)}\n" for remark in remarks]
-    lines += ["| Question (after NIST SP 800-226) | Answer |", "|---|---|"]
+    lines += ["| Question (from the guideline NIST SP 800-226) | Answer |", "|---|---|"]
     lines += [f"| {question} | {escaped(answer)} |" for question, answer in questions(content)]
     lines += ["", "Not covered by this guarantee:" if content["private"] else "Not covered in any case:", ""]
     lines += [f"- {escaped(item)}" for item in content["not_covered"]]
@@ -149,14 +149,14 @@ def _files(
     registry = "a draft for the registry of differential privacy deployments; the operator replaces each null"
     draft = {REGISTRY: registry} if content["private"] else {}
     rows = "public rows" if content["protects"] == "records" else "rows of the data, whose features are public,"
-    sums = "for each direction of the features (0: a constant), the noisy sum for each label"
+    sums = "noisy sums of features (direction 0: a constant) for each label"
     if cells:
         rows = "cells of columns"
         sums = "for pairs of columns, the noisy and scaled number of records in each cell"
     whose = "the earlier release's student" if NOT_COUNTED in content["remarks"] else "the student"
     files = {
         LABELS: f"the {rows} that were queried, and their labels (empty if there are none)",
-        NOISY_COUNTS: "for each of these rows, the noisy number of votes for each label",
+        NOISY_COUNTS: "for each of these, the noisy number of votes for each label",
         NOISY_MOMENTS: sums,
         NOISY_CORRECTIONS: "noisy sums of features times the errors of a first student, to correct it",
         NOISY_ERRORS: f"noisy counts of errors of {whose}: its right and wrong predictions on private records",

@@ -10,6 +10,7 @@ from typing import Any
 from ostrakon.accounting.estimates import Agreement, Recall
 from ostrakon.data.files import csv_text, require_writable, sync_folder, write_atomically, writing
 from ostrakon.data.quantity import Quantity
+from ostrakon.estimators.registry import in_words, named_in_words
 from ostrakon.export.released import ReleasedQuantity, ReleasedStudent
 from ostrakon.export.student_files import export_student
 from ostrakon.mechanisms import NO_ANSWER
@@ -157,19 +158,19 @@ def _write_pages(
     """Write the student, the registry entry, the model card and the report."""
     manifest = export_student(run.student, aside, rows=run.rows)
     # Noise can bring the estimate of a share above 1.
-    tried = ", ".join(f"{name} {min(share, 1.0):.1%}" for name, share in run.agreement.items())
+    tried = ", ".join(f"{in_words(name)} {min(share, 1.0):.1%}" for name, share in run.agreement.items())
     measures = run.measures if publish_accuracy else None
     estimates = [one for one in run.statement.estimates if isinstance(one, Agreement | Recall)]
     recalls = [one for one in estimates if isinstance(one, Recall)]
     by_class = ", ".join(f"{one.label!r} {one.in_words()}" for one in recalls if one.label is not None)
     by_class = by_class or why_no_recalls(estimates)
     facts = {
-        "Student": student_in_words(run.student_name, run.statement.tuned),
+        "Student": student_in_words(named_in_words(run.student_name), run.statement.tuned),
         **{one.title: f"{one.in_words()}, of {one.counted}" for one in recalls if one.label is None},
         **({"Recall by class (estimated)": by_class} if by_class else {}),
         **({"How often each candidate predicts noisy answers that it did not learn from": tried} if tried else {}),
         **({} if measures is None else {f"{what} on test rows": value for what, value in measures.in_words().items()}),
-        "Representation": run.representation,
+        "Representation": run.representation if run.cells is None else "cells of columns",
         "Input": run.rows,
     }
     content = run.statement.as_dict()

@@ -10,6 +10,7 @@ from rich.table import Table
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.estimates import CONFIDENCE, NO_BETTER, UNDECIDED, Agreement, Recall
 from ostrakon.data.understood import Understood
+from ostrakon.estimators.registry import named_in_words
 from ostrakon.export.released import ReleasedQuantity
 from ostrakon.mechanisms import Mechanism
 from ostrakon.run.budget import Budget
@@ -111,7 +112,7 @@ def _student(run: FinishedRun) -> Iterator[tuple[str, str]]:
         yield WARNING, f"on the test rows {no_better}. More records, a larger epsilon or other columns may help."
     if measures is not None and measures.caution:
         yield WARNING, f"on the test rows {measures.caution}."
-    yield "Student", student_in_words(run.student_name, run.statement.tuned)
+    yield "Student", escape(student_in_words(named_in_words(run.student_name), run.statement.tuned))
     if run.answers.corrections is not None and not is_corrected(run.statement.tuned):
         yield "Correction", f"none: {NOT_CORRECTED}"
     yield from (_estimate(one) for one in run.statement.estimates if isinstance(one, Agreement))
@@ -127,7 +128,7 @@ def _recalls(run: FinishedRun) -> Iterator[tuple[str, str]]:
         yield "Recall by class", why
     for one in run.statement.estimates:
         if isinstance(one, Recall):
-            yield one.title, escape(one.in_words()) if one.low > 0 or one.high < 1 else "not known: the noise hides it"
+            yield one.title, one.in_words()
     yield from _intervals(run)
 
 
@@ -228,7 +229,10 @@ def _budget(budget: Budget) -> str:
 
 
 def _mechanism(mechanism: Mechanism) -> str:
+    options = {name for name, parameter in mechanism.declared().items() if parameter.option}
     parameters = ", ".join(
-        f"{name} {value:g}" for name, value in mechanism.parameters().items() if isinstance(value, int | float)
+        f"{name} {value:g}"
+        for name, value in mechanism.parameters().items()
+        if name in options and isinstance(value, int | float)
     )
     return f"{mechanism.name} ({parameters})"

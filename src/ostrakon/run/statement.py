@@ -1,11 +1,13 @@
 """The statement of a run: its settings, its claim, and the remarks for readers."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.data.quantity import rounded
+from ostrakon.estimators.registry import in_words, named_in_words
 from ostrakon.features.moments import is_centred
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.task import Task
@@ -46,8 +48,8 @@ _TEMPERATURE_SOURCES = {False: "released counts of held-out cells", True: "relea
 def choice_in_words(selection: Selection) -> str:
     """Return how the student was chosen, in words."""
     if not selection.agreement:
-        return f"{selection.chosen.name}, {selection.how or 'given by the operator'}"
-    tried = ", ".join(f"{name} {min(share, 1.0):.1%}" for name, share in selection.agreement.items())
+        return f"{named_in_words(selection.chosen.name)}, {selection.how or 'given by the operator'}"
+    tried = ", ".join(f"{in_words(name)} {min(share, 1.0):.1%}" for name, share in selection.agreement.items())
     kept, best = selection.agreement.get(selection.chosen.name, 0.0), max(selection.agreement.values())
     if kept >= best:
         equal = list(selection.agreement.values()).count(best) > 1
@@ -59,7 +61,7 @@ def choice_in_words(selection: Selection) -> str:
             if selection.chosen.fallback
             else "the first in a fixed order of those that are equal within the noise"
         )
-    return f"{selection.chosen.name}, {why} on held-out released answers (agreement: {tried})"
+    return f"{named_in_words(selection.chosen.name)}, {why} on held-out released answers (agreement: {tried})"
 
 
 def calibration_in_words(selection: Selection, *, labels: bool, errors_of: str = "") -> dict[str, str]:
@@ -73,7 +75,7 @@ def calibration_in_words(selection: Selection, *, labels: bool, errors_of: str =
         return _temperatures(student, source=_TEMPERATURE_SOURCES[labels])
     words, last = list[str](), list[str]()
     if errors_of and isinstance(student, CalibratedStudent) and student.weights is None:
-        last = [f"temperature {student.temperature:.2f}, from noisy counts of {errors_of}"]
+        last = [_temperature([student.temperature], f"noisy counts of {errors_of}")]
         student = student.student
     labelled = student
     corrected = student.student if isinstance(student, CalibratedStudent) else student
@@ -85,7 +87,7 @@ def calibration_in_words(selection: Selection, *, labels: bool, errors_of: str =
         words = last or (["the student's own, not calibrated"] if untried else [])
         return {"probabilities": words[0]} if words else {}
     if isinstance(student, CalibratedStudent):
-        words.append(f"temperature {student.temperature:.2f}, from {_TEMPERATURE_SOURCES[labels]}")
+        words.append(_temperature([student.temperature], _TEMPERATURE_SOURCES[labels]))
         if np.any(student.offsets):
             words.append("mean probabilities agree with the released shares of the classes")
     if isinstance(labelled, CalibratedStudent):
@@ -99,12 +101,19 @@ def calibration_in_words(selection: Selection, *, labels: bool, errors_of: str =
 def _temperatures(student: ShareStudent | StudentByLabel, *, source: str) -> dict[str, str]:
     """Return the entries of `tuned` on the probabilities for a quantity, or for several labels."""
     classifiers = [student.classifier] if isinstance(student, ShareStudent) else student.students
-    temperatures = sorted(one.temperature for one in classifiers if isinstance(one, CalibratedStudent))
+    temperatures = [one.temperature for one in classifiers if isinstance(one, CalibratedStudent)]
     if not temperatures:
         return {}
     several = "" if len(classifiers) == 1 else f" for {len(temperatures)} of {len(classifiers)} labels"
-    range_in_words = " to ".join(f"{one:.2f}" for one in sorted({temperatures[0], temperatures[-1]}))
-    return {"probabilities": f"temperature {range_in_words}{several}, from {source}"}
+    return {"probabilities": _temperature(temperatures, source, several)}
+
+
+def _temperature(temperatures: Sequence[float], source: str, several: str = "") -> str:
+    """Return what temperatures did to probabilities, and their source. several: for which labels."""
+    low, high = min(temperatures), max(temperatures)
+    change = "more certain" if high < 1 else "less certain" if low > 1 else "more or less certain" if low < high else ""
+    value = f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
+    return f"{f'made {change}' if change else 'unchanged'} (temperature {value}{several}), from {source}"
 
 
 def make_statement(
@@ -236,13 +245,13 @@ def _moment_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]
     errors = f"{_correction_remark(plan, unit)}{_error_remark(plan, unit)}".strip()
     if answers.moments is None or task.domain is not None:
         return (errors,) if errors else ()
-    centred = ""
+    which = "The sums"
     if not plan.levels and is_centred(plan.classes, len(answers.moments)):
-        centred = f" and subtracted 1/{plan.classes} of them from the sums of every class"
+        which = f"The differences of the sums from their mean over the {plan.classes} classes"
     return (
         f"Besides its vote, every {unit} added its features, scaled to a length of at most one vote, to "
-        f"the {len(answers.moments)} sums of its class{centred}. The sums were released with Gaussian noise of "
-        f"standard deviation {rounded(plan.mechanism.moment_noise)} votes. The guarantee covers votes and sums "
+        f"the {len(answers.moments)} sums of its class. {which} were released with Gaussian noise of standard "
+        f"deviation {rounded(plan.mechanism.moment_noise)} votes. The guarantee covers votes and sums "
         "together.",
         *([errors] if errors else []),
     )
@@ -296,10 +305,10 @@ def _quantity_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ..
     return (
         f"The target is a quantity with the public range {task.quantity.in_words}; values outside are replaced by "
         f"its nearest end. Every {unit} split a vote between both ends of the range, on the public row that is nearest "
-        "to it. It also added its features, times its quantity, to sums, scaled so that it changes all sums together "
-        "by at most 0.71 votes (Euclidean length). Votes were released with Gaussian noise of standard deviation "
-        f"{rounded(noise)} votes, and sums with {rounded(plan.mechanism.moment_noise)}. {_error_remark(plan, unit)}The "
-        "guarantee covers all of them together.",
+        "to it. It also added its features times its quantity, scaled to a length of at most 0.71 votes, to sums. "
+        f"Votes were released with Gaussian noise of standard deviation {rounded(noise)} votes, and sums with "
+        f"{rounded(plan.mechanism.moment_noise)}. {_error_remark(plan, unit)}The guarantee covers all of them "
+        "together.",
     )
 
 
@@ -309,9 +318,9 @@ def _correction_remark(plan: Plan, unit: str) -> str:
     if noise is None:
         return ""
     return (
-        f"A first student learned from these. Then every {unit} added its features, times the first student's "
-        "error, to sums that correct the student (of a length of at most one vote). They were released with "
-        f"noise of standard deviation {rounded(noise)} votes. The guarantee covers them, too. "
+        f"A first student learned from these. Then every {unit} added its features times the first student's error, "
+        "scaled to a length of at most one vote, to sums that correct the student. They were released with noise of "
+        f"standard deviation {rounded(noise)} votes. The guarantee covers them, too. "
     )
 
 

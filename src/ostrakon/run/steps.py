@@ -313,7 +313,7 @@ def add_trusted_parties(context: RunContext) -> None:
 
 def draw_answers(context: RunContext, plan: Plan, votes: Votes, queries: IntArray, learning: Learning) -> Answers:
     """Pay for the noisy answers, draw them once, and settle; store the data-dependent cost for the trusted side."""
-    context.say(f"Asking {plan.queries:,} queries")
+    context.say(f"Adding noise to {plan.queries:,} counts" if plan.described else f"Asking {plan.queries:,} queries")
     if context.budget is not None:
         context.budget.reserve()
     answers = answer_queries(plan, votes, queries=queries, learning=learning, log=context.log, rng=context.rng)

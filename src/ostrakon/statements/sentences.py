@@ -6,7 +6,7 @@ from typing import Any
 from ostrakon.mechanisms.base import Relation
 from ostrakon.statements.statement import LABELS_OF, Unit, delta_in_words
 
-REFITTED = "The student was trained again, from the noisy answers of an earlier release"
+REFITTED = "The student was trained again, from an earlier release"
 """How the remark on a refit begins."""
 NOT_COUNTED = "The counts of errors are those of the student of the earlier release, not of this one."
 """The remark on a refit of another student than the one whose errors were counted."""
@@ -24,9 +24,9 @@ def is_corrected(tuned: Mapping[str, str]) -> bool:
     return tuned.get("probabilities", "").startswith(CORRECTED)
 
 
-def student_in_words(name: str, tuned: Mapping[str, str]) -> str:
-    """Return the name of a student, and whether it was corrected."""
-    return f"{name}, corrected by noisy sums of its errors" if is_corrected(tuned) else name
+def student_in_words(student: str, tuned: Mapping[str, str]) -> str:
+    """Return a student (in words), and whether it was corrected."""
+    return f"{student}, corrected by noisy sums of its errors" if is_corrected(tuned) else student
 
 
 def claim(content: dict[str, Any]) -> str:
@@ -60,7 +60,7 @@ def changed_in_words(relation: Relation, unit: Unit) -> str:
         "add-remove": f"one {unit} more or less",
         "replace": f"one {unit} replaced by another one",
         "labels": "another label of one record" if unit == "record" else "other labels of one user",
-        "take-out": f"one {unit} removed, while the published number of {unit}s stays",
+        "take-out": f"one {unit} removed (the published number of {unit}s does not change)",
     }[relation]
 
 

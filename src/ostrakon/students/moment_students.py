@@ -1,4 +1,4 @@
-"""Students of noisy moments: logistic regression from released sums of features by class, alone or beside another."""
+"""Students of sums of features by class: logistic regression from released sums, alone or beside another."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -54,7 +54,7 @@ def records_by_row(X: Any, released: Any, records: int | None = None) -> FloatAr
     """Return the number of private records that each public row represents, (rows,), the same within a cell.
 
     X: features of public rows, (rows, features). released: a `ostrakon.students.selection.Released`. records: their
-    number; None: that of the released moments. The totals of noisy counts weight the cells; without counts all rows
+    number; None: that of the released sums. The totals of noisy counts weight the cells; without counts all rows
     have the same weight.
     Guarantee: a function of public rows and of what was released.
     """

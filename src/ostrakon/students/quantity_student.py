@@ -38,7 +38,7 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
 
     Notes
     -----
-    A Bayesian linear model. The features' sums times the quantity are N C w but for noise, where C is the mean of
+    A Bayesian linear model. Sums of features times the quantity are N C w but for noise, where C is the mean of
     products of features over public rows; those of a cell are its number of records times the mean of its public
     features times w. The difference from the mean of the quantity is what is learned, because the mean may be far from
     the middle of the range. The noise is known, and so are the variances of all sums; each block of features has a

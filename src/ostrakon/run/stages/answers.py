@@ -178,7 +178,7 @@ def _release_noisy_counts(mechanism: Mechanism, votes: Votes, *, log: Log, rng: 
     moments = None
     if mechanism.moment_noise is not None:
         if not isinstance(votes, BoundedVotes) or votes.moments is None:
-            raise InvalidInput(f"votes for {mechanism.name} must come with moments, got {votes!r}.")
+            raise InvalidInput(f"votes for {mechanism.name} must come with sums of features, got {votes!r}.")
         draw_sums = rounded_draw("noisy moments", mechanism.noisy_moments, mechanism)
         sums, secure_sums = log.draw("moments-1", votes.moments, draw_sums, rng)
         moments, secure = sums / STEPS, secure and secure_sums

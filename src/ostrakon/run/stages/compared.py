@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ostrakon.estimators.registry import in_words
 from ostrakon.features.sums import SumMap
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.options import AUTO, BALANCED, ORDERED, is_auto
@@ -65,8 +66,8 @@ def compare_with_default(learning: Learning, released: Released, selection: Sele
         equal = ", if every class counts the same" if learning.objective == BALANCED else ""
         result, by_default = f"is right on about {_percent(named)} {where}{equal}", f"on about {_percent(default)}"
     return (
-        f"Warning: the student {selection.chosen.name} {result}, and the default student, {other.chosen.name}, "
-        f"{by_default}. {_ADVICE}"
+        f"Warning: the student {selection.chosen.name} {result}, and the default student, "
+        f"{in_words(other.chosen.name)}, {by_default}. {_ADVICE}"
     )
 
 
@@ -145,8 +146,8 @@ def _warning(
         return ""
     part = _percent(explained / by_default if explained > 0 else 0)
     return (
-        f"Warning: the student {selection.chosen.name} explains about {part} of what the default student, {SUMS}, "
-        f"explains of {target}, by released noisy numbers. {_ADVICE}"
+        f"Warning: the student {selection.chosen.name} explains about {part} of what the default student, "
+        f"{in_words(SUMS)}, explains of {target}, by released noisy numbers. {_ADVICE}"
     )
 
 
@@ -225,7 +226,7 @@ class _Comparison:
         return best[1], best[0]
 
 
-_ADVICE = "Without --student a run takes the default; ostrakon refit trains it from this release at no cost."
+_ADVICE = "Without a named student a run takes the default; ostrakon refit trains it from this release at no cost."
 
 
 class _RidgeOfVotes(QuantityRidge):

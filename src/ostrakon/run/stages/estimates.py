@@ -187,9 +187,9 @@ def _balanced(answers: Answers, learning: Learning) -> str:
     if answers.counts is None or np.ndim(learning.X_public) != 2:
         return ""
     return {
-        ACCURACY: "; if rare classes matter most, --objective balanced counts every class the same",
+        ACCURACY: "; if rare classes matter most, the objective balanced counts all classes the same",
         ORDERED: "; a student of ordered classes predicts the median of its probabilities, so it seldom predicts the "
-        "rare first or last class: its probabilities show these, and --objective balanced counts every class the same",
+        "rare first or last class: its probabilities show them, and the objective balanced counts all classes the same",
     }.get(learning.objective, "")
 
 
@@ -325,7 +325,7 @@ def counted_in_words(plan: Plan, *, unit: Unit, protects: Protects, counted: boo
     if counted and bound == 1:
         return (
             plan.teachers,
-            "private users, each counted once, by the most frequent class of its rows in its largest cell",
+            "private users, each counted once, by the most frequent class of its rows near one public row",
         )
     cells = "one cell" if bound == 1 else f"up to {bound} cells"
     return None, f"votes of private {unit}s in {cells} each, by the class that most rows of a {unit} there have"

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from ostrakon.estimators.choices import learns_sums
+from ostrakon.estimators.registry import in_words
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.options import is_auto
@@ -26,7 +27,7 @@ from ostrakon.students.share_student import HIGH, ShareStudent
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray
 
-_RIDGE = "ridge regression from released sums; its penalties{} were chosen on these alone"
+_RIDGE = "with penalties{} that were chosen on these sums alone"
 _HALF = 0.5
 _STUDENT_OF_ANSWERS, _WHY = "logistic", "the default where trained teachers answer on several labels"
 
@@ -91,7 +92,7 @@ def _by_label(learning: Learning, parts: Sequence[Released], *, rates: FloatArra
         with in_phase(f"label {number} of {len(parts)}"):
             selections.append(_fit_label(learning, part))
     names = Counter(selection.chosen.name for selection in selections)
-    name = ", ".join(f"{name} for {labels} of {len(parts)} labels" for name, labels in names.items())
+    name = ", ".join(f"{in_words(name)} for {labels} of {len(parts)} labels" for name, labels in names.items())
     first = max(selections, key=lambda selection: selection.chosen.takes_rows).chosen
     chosen = replace(first, name=next(iter(names)) if len(names) == 1 else name)
     probabilities = [proba for selection in selections if (proba := out_of_fold_proba(selection)) is not None]
