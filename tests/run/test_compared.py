@@ -75,7 +75,7 @@ def classifier(
 
 def test_a_student_of_classes_that_misses_what_the_default_learns_is_named(tables):
     [sentence] = warned(classifier(tables, "logistic"))
-    assert "in cells that it did not learn from, and the default student, " in sentence
+    assert "noisy votes that it did not learn from, and the default student, " in sentence
 
 
 @pytest.mark.slow
@@ -89,7 +89,7 @@ def test_a_student_of_classes_that_is_about_as_good_is_not(tables, student):
     ("objective", "ends", "words"),
     [
         ("balanced", (0,), "learn from, if every class counts the same, and the default student, "),
-        ("ordered", (-0.3, 0.3), " ranks from the classes of the released noisy votes in cells that it did not learn "),
+        ("ordered", (-0.3, 0.3), " ranks from the classes of the released noisy votes that it did not learn "),
     ],
 )
 def test_students_for_another_objective_are_compared_by_it(tables, objective, ends, words):

@@ -111,7 +111,10 @@ def test_a_release_says_what_was_counted_and_its_student_loads(files):
     said = json.loads((release / "statement.json").read_text())
     jsonschema.validate(said, schema("statement"))
     assert said["public_rows"] == {"source": "none", "columns": 2, "cells": 21, "pairs": 1}
-    assert said["tuned"]["student"] == "additive, the student of runs without public rows"
+    assert (
+        said["tuned"]["student"]
+        == "an additive model of single columns (additive), the student of runs without public rows"
+    )
     card = (release / "model_card.md").read_text()
     assert "There were no public rows." in card
     assert "21 cells counted" in card

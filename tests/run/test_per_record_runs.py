@@ -15,6 +15,7 @@ from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.consent import Level
 from ostrakon.data.classes import label_indices
 from ostrakon.estimators.choices import make_student
+from ostrakon.estimators.registry import named_in_words
 from ostrakon.export.student_files import load_student
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.options.options import Options
@@ -55,7 +56,7 @@ def test_a_run_teaches_a_student_within_its_epsilon(task, tmp_path):
     assert outcome.agreement[outcome.student_name] > max(outcome.agreement.values()) - 0.1
     assert outcome.agreement["majority"] < 0.6 < 0.8 < outcome.agreement[outcome.student_name]
     told = content["tuned"]["student"]
-    assert told.startswith(f"{outcome.student_name}, ")
+    assert told.startswith(f"{named_in_words(outcome.student_name)}, ")
     assert " on held-out released answers (agreement: " in told
     assert not (tmp_path / "run" / "private" / "teachers").exists()
 

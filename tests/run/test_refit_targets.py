@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import ostrakon
+from ostrakon.estimators.registry import named_in_words
 from ostrakon.export.student_files import load_student
 from ostrakon.validation import InvalidInput
 
@@ -90,7 +91,7 @@ def test_another_student_adds_nothing(releases, tmp_path, name, student):
     before, after = content(releases[name]), content(new)
     for part in SAME:
         assert after[part] == before[part], part
-    assert after["tuned"]["student"] == f"{student}, given by the operator"
+    assert after["tuned"]["student"] == f"{named_in_words(student)}, given by the operator"
     assert "costs no privacy (post-processing)" in after["remarks"][-1]
     assert "this one adds nothing to the total" in (new / "model_card.md").read_text()
     assert (new / "student.onnx").read_bytes() != (releases[name] / "student.onnx").read_bytes()

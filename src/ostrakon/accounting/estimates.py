@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Literal
 from ostrakon.validation import InvalidInput
 
 CONFIDENCE = 0.95
+TOO_LITTLE = "too few data or too much noise to tell"
+"""What is said of intervals that say almost nothing."""
 _WIDE = 0.5
 """Width from which an interval says almost nothing."""
 
@@ -183,7 +185,7 @@ def in_words(low: float, high: float) -> str:
 
 def _wide(low: float, high: float) -> str:
     """Return why an interval says almost nothing; empty for others."""
-    return " (too few data or too much noise to tell)" if high - low >= _WIDE else ""
+    return f" ({TOO_LITTLE})" if high - low >= _WIDE else ""
 
 
 def _percents(low: float, high: float) -> tuple[str, str]:

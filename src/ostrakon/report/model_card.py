@@ -158,7 +158,7 @@ def _files(
         LABELS: f"the {rows} that were queried, and their labels (empty if there are none)",
         NOISY_COUNTS: "for each of these, the noisy number of votes for each label",
         NOISY_MOMENTS: sums,
-        NOISY_CORRECTIONS: "noisy sums of features times the errors of a first student, to correct it",
+        NOISY_CORRECTIONS: "noisy sums of features times the errors of a first student, which correct that student",
         NOISY_ERRORS: f"noisy counts of errors of {whose}: its right and wrong predictions on private records",
     }
     if "quantity" in content:

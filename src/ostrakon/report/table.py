@@ -91,7 +91,7 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
     yield from _student(outcome)
     yield from _measured(outcome)
     if outcome.plan.gate is not None and not outcome.answers.passed:
-        yield "Gate", f"refused: only the first {outcome.plan.gate.prefix} queries were answered"
+        yield "Gate", f"refused: only the first {outcome.plan.gate.prefix} queries were asked"
     if outcome.budget is not None:
         yield "Budget", _budget(outcome.budget)
     yield "May be published" if statement.guarantee is not None else "Release", str(release)

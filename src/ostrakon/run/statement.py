@@ -41,7 +41,7 @@ ENCODER_NOT_COVERED: dict[Protects, str] = {
 }
 
 _MOSTLY_MISSING = 0.5
-_TEMPERATURE_SOURCES = {False: "released counts of held-out cells", True: "released answers that were held out"}
+_TEMPERATURE_SOURCES = {False: "released counts that were held out", True: "released answers that were held out"}
 """Sources of temperatures, if counts or labels were released."""
 
 
@@ -345,8 +345,8 @@ def _gate_remarks(plan: Plan, answers: Answers) -> tuple[str, ...]:
     if plan.gate is None:
         return ()
     if answers.passed:
-        return ("The gate passed: the mechanism answered all queries.",)
-    return (f"The gate refused: only the first {plan.gate.prefix} queries were answered.",)
+        return ("The gate passed: all queries were asked.",)
+    return (f"The gate refused: only the first {plan.gate.prefix} queries were asked.",)
 
 
 def _no_claim(plan: Plan) -> tuple[str | None, tuple[str, ...]]:

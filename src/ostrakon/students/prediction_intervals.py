@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from ostrakon.accounting.estimates import CONFIDENCE
+from ostrakon.accounting.estimates import CONFIDENCE, TOO_LITTLE
 from ostrakon.data.quantity import Quantity, rounded
 from ostrakon.students.prediction_sets import COVERAGES
 from ostrakon.validation import positive, whole
@@ -49,9 +49,9 @@ class PredictionIntervals:
     def in_words(self, quantity: Quantity) -> str:
         """Return the meaning, the widths and the confidence of the intervals in words.
 
-        >>> intervals = PredictionIntervals(half_widths={0.8: 4.25, 0.9: 50.0}, of="private records")
+        >>> intervals = PredictionIntervals(half_widths={0.8: 4.25, 0.9: 7.5}, of="private records")
         >>> intervals.in_words(Quantity(low=0, high=50)).split(". ")[1]
-        'On each side of the estimate: 4.25 at coverage 0.8, the whole range at 0.9'
+        'On each side of the estimate: 4.25 at coverage 0.8, 7.5 at 0.9'
         """
         return (
             "`predict_interval(rows, coverage=0.9)` gives every row an interval around the estimate, which holds the "
@@ -67,14 +67,15 @@ class PredictionIntervals:
         """Return the half-width for each coverage in words.
 
         >>> PredictionIntervals(half_widths={0.8: 4.25, 0.9: 50.0}, of="").widths_in_words(Quantity(low=0, high=50))
-        '4.25 at coverage 0.8, the whole range at 0.9'
+        '4.25 at coverage 0.8, the whole range at 0.9 (too few data or too much noise to tell)'
         """
         full_range = quantity.high - quantity.low
         widths = [rounded(width) if width < full_range else "the whole range" for width in self.half_widths.values()]
-        return ", ".join(
+        words = ", ".join(
             f"{width} at {'coverage ' if not number else ''}{coverage:g}"
             for number, (coverage, width) in enumerate(zip(self.half_widths, widths, strict=True))
         )
+        return words if all(width < full_range for width in self.half_widths.values()) else f"{words} ({TOO_LITTLE})"
 
 
 def edges_of(units: int, noise: float) -> FloatArray:

@@ -58,7 +58,7 @@ def compare_with_default(learning: Learning, released: Released, selection: Sele
     ordered = learning.objective == ORDERED
     if default - named <= max(_RANKS if ordered else _POINTS, _MARGIN * noise):
         return ""
-    where = "of the released noisy votes in cells that it did not learn from"
+    where = "of the released noisy votes that it did not learn from"
     if ordered:
         result, by_default = (f"about {max(-score, 0):.2f} ranks" for score in (named, default))
         result = f"is {result} from the classes {where}"
