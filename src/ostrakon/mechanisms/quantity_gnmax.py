@@ -71,7 +71,7 @@ class QuantityGNMax(MomentGNMax):
 
     @property
     def cost_shares(self) -> dict[str, float]:
-        return self._shares({"sums by cell": self._of_counts, **self._of_errors}, "sums of features")
+        return self._shares({"noisy votes": self._of_counts, **self._of_errors}, "sums of features")
 
     def parameters(self) -> dict[str, Any]:
         # Stated since the first run of a quantity.
