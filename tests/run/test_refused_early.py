@@ -43,7 +43,7 @@ def test_hints_name_what_was_meant(tmp_path) -> None:
     (tmp_path / "private.csv").write_text(rows)
     (tmp_path / "public.csv").write_text("cost,a\n" + "".join(f"{row % 3},{row + 0.5}\n" for row in range(40)))
     files = {"private": tmp_path / "private.csv", "public": tmp_path / "public.csv"}
-    with pytest.raises(InvalidInput, match=r"Did you mean 't'\?"):
+    with pytest.raises(InvalidInput, match=r"'T' is not in .* nearest first, t, "):
         task_from_files(**files, target="T")
     with pytest.raises(InvalidInput, match=r"It has the target 'cost'; was --target t meant\? --drop t leaves out"):
         task_from_files(**files, target="cost")
