@@ -76,6 +76,23 @@ def test_noise_alone_changes_little(scene):
     assert np.mean(fitted.predict(X) != student.predict(X)) < 0.05
 
 
+@pytest.mark.parametrize(
+    ("sigma", "truth", "least", "most"), [(1e6, 0.0, 0.5, 0.7), (1.0, 9.0, 4.0, 20.0), (1.0, 0.0, 0.0, 0.1)]
+)
+def test_corrections_have_the_usual_size_unless_errors_show_another(scene, sigma, truth, least, most):
+    """The mean variance of corrections of log odds: 0.6 if noise hides all errors, else about that of the truth."""
+    student, directions, _, public, _, sums = scene
+    rows, proba, rng = directions.unrounded(public), bounded(student.predict_proba(public)), np.random.default_rng(3)
+    weight = np.full(len(rows), 20_000 / len(rows))
+    spread = weight * (proba * (1 - proba)).sum(axis=1) / 2
+    hessian = (rows * spread[:, None]).T @ rows
+    scale = (truth * spread.sum() / np.trace(hessian)) ** 0.5
+    errors = hessian @ rng.normal(scale=scale, size=sums.shape) + rng.normal(scale=sigma, size=sums.shape)
+    values, vectors = np.linalg.eigh(hessian)
+    penalties = np.diag(vectors.T @ penalty_of(rows, weight, proba, errors, sigma) @ vectors)
+    assert least <= ((sigma**2 + values) / penalties).sum() / spread.sum() <= most
+
+
 def test_a_class_that_the_student_does_not_know_can_be_learned(scene):
     _, directions, released, public, (X, y), _ = scene
     student = LogisticRegression().fit(X[y < 2], y[y < 2])

@@ -34,6 +34,8 @@ LEAST = 1e-3
 _EXPONENTS = (0.0, 0.5, 1.0)
 """Whether weights of all directions vary alike (0), or those of rare directions more, as after scaling them (1)."""
 _VARIANCES = np.geomspace(1e-4, 1e4, 81)
+_USUAL = 0.6
+"""Usual variance of the corrections of log odds. Chosen on tables: see benchmarks/README.md."""
 
 
 def bounded(proba: FloatArray) -> FloatArray:
@@ -140,13 +142,14 @@ class CorrectedStudent(ClassifierMixin, BaseEstimator):
 
 
 def _penalty(rows: FloatArray, weight: FloatArray, proba: FloatArray, errors: FloatArray, sigma: float) -> FloatArray:
-    """Return the penalty of the weights, (directions, directions), by the likelihood of the released errors.
+    """Return the penalty of the weights, (directions, directions), that is most probable given the released errors.
 
     The errors are about H W, where H is the sum of weight * p (1 - p) * x x^T over public rows, plus the noise and the
     randomness of labels, of variances sigma^2 and H. In the eigenvectors of H, with eigenvalues e, let the weights W be
-    normal with variances v e^-a. Then the errors are independent with variances sigma^2 + e + v e^(2 - a). The v and a
-    (one of `_EXPONENTS`) of the largest likelihood are taken, and the penalty (sigma^2 + e) / (v e^(1 - a)) gives W its
-    mean, given the errors.
+    normal with variances v e^-a. Then the errors are independent with variances sigma^2 + e + v e^(2 - a), and the mean
+    variance of the corrections of log odds is m = v sum e^(1 - a) / sum weight * p (1 - p). Few errors alone would not
+    determine it, so its logarithm is normal around that of `_USUAL`, with variance 1. The most probable v and a (one of
+    `_EXPONENTS`) are taken, and the penalty (sigma^2 + e) / (v e^(1 - a)) gives W its mean, given the errors.
     """
     classes = errors.shape[1]
     spread = weight * (proba * (1 - proba)).sum(axis=1) / (classes - 1)
@@ -155,6 +158,7 @@ def _penalty(rows: FloatArray, weight: FloatArray, proba: FloatArray, errors: Fl
     noise, power = sigma**2 + values, np.square(vectors.T @ errors).sum(axis=1)
     variances = [v * (values / values.max()) ** -exponent for exponent in _EXPONENTS for v in _VARIANCES]
     total = noise + np.array(variances) * values**2
-    likelihood = -((classes - 1) * np.log(total) + power / total).sum(axis=1)
-    variance = variances[int(likelihood.argmax())]
+    likelihood = -((classes - 1) * np.log(total) + power / total).sum(axis=1) / 2
+    mean = np.array(variances) @ values / max(spread.sum(), 1e-12)
+    variance = variances[int((likelihood - np.square(np.log(mean / _USUAL)) / 2).argmax())]
     return (vectors * (noise / (variance * values))) @ vectors.T
