@@ -9,6 +9,7 @@ from ostrakon.features.moments import (
     FEW_CLASSES,
     WIDTH,
     MomentMap,
+    principal_vectors,
     scaled_steps,
     shared_steps,
     worth_their_noise,
@@ -59,6 +60,19 @@ def test_what_a_row_says_is_its_own_to_the_last_bit(most):
         assert np.array_equal(known.steps(PUBLIC[row : row + 1]), together[row : row + 1])
     beside = np.vstack([PUBLIC[:5], np.full((900, 6), 1e30)])
     assert np.array_equal(known.steps(beside)[:5], together[:5])
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_principal_directions_of_more_features_than_rows(repeated):
+    """From products of rows, unless these are too few to have that many directions."""
+    rng = np.random.default_rng(4)
+    rows = rng.normal(size=(30, 80)) * np.geomspace(1, 0.1, 80)
+    away = np.tile(rows[:10], (3, 1)) if repeated else rows
+    away = away - away.mean(axis=0)
+    kept = principal_vectors(away, 12)
+    np.testing.assert_allclose(kept.T @ kept, np.eye(12), atol=1e-12)
+    best = np.linalg.svd(away)[2][: 9 if repeated else 12]
+    np.testing.assert_allclose(np.abs((best.T * kept[:, : len(best)]).sum(axis=0)), 1, atol=1e-9)
 
 
 def test_the_largest_principal_components_are_kept():

@@ -25,6 +25,8 @@ distances of the public rows from their second nearest centre. Chosen on Banking
 """
 
 
+_DISTINCT = 1e-6
+"""Least ratio of the smallest to the largest variance at which directions are computed from products of rows."""
 LEAST_CONSTANT = 0.25
 """Least share of the constant in the squared length of a row that is centred over the classes. Chosen on seven tables
 of two classes: see benchmarks/README.md.
@@ -274,6 +276,11 @@ def scaled_steps(steps: IntArray, weight: int) -> IntArray:
 def principal_vectors(away: FloatArray, most: int) -> FloatArray:
     """Return the `most` directions of largest variance of centred rows, as columns (features, most), with any signs."""
     with on_one_thread():
+        if most < len(away) < away.shape[1]:
+            # The smaller of both products has the same eigenvalues, but for zeros.
+            values, vectors = (part[..., -most:] for part in np.linalg.eigh(away @ away.T))
+            if values[0] > _DISTINCT * values[-1]:
+                return (away.T @ (vectors / np.sqrt(values)))[:, ::-1]
         _, vectors = np.linalg.eigh(away.T @ away)
     return vectors[:, ::-1][:, :most]
 
