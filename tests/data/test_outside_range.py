@@ -107,5 +107,5 @@ def test_chance_is_not_pointed_out() -> None:
     assert outside_memory(np.zeros((3, 4, 4)), np.zeros((3, 4, 4))) == {}
     assert in_words({"a": 0.3, "b": 0.01}, public_rows=1000) == (
         "Private values beyond the public range: 30% of 'a'. Are both in the same unit? Leave out a column that "
-        "only numbers or dates the rows. (This is private and is not released.)"
+        "only numbers or dates the rows (--drop). (This is private and is not released.)"
     )

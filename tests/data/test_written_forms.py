@@ -20,6 +20,7 @@ from ostrakon.data.columns import (
     Columns,
 )
 from ostrakon.data.outside_range import outside_table
+from ostrakon.data.private_form import unread_in_words
 from ostrakon.data.sources import open_table
 from ostrakon.data.task import open_task
 from ostrakon.data.understood import understood_table
@@ -247,7 +248,21 @@ def test_dates_of_another_form_are_refused(folder: Path, private: str, sentence:
         open_task(*files(folder), target="ill")
 
 
-@pytest.mark.parametrize("name", ["id", "customer_id", "PassengerId", "Loan ID", "ssn", "RowNumber"])
+def test_private_cells_that_are_not_read_are_told_on_the_terminal(folder: Path) -> None:
+    private = rows(0)
+    private.loc[:99, "a"] = None
+    for lost, words in ((90, "30% of 'a' (numbers)"), (9, None)):
+        private.assign(a=private["a"].astype(object).mask(private.index >= N - lost, "high")).to_csv(
+            folder / "private.csv", index=False
+        )
+        tables = open_task(*files(folder), **OPTIONS)
+        said = unread_in_words(tables.private, tables.columns)
+        assert (said is None) if words is None else words in str(said)
+
+
+@pytest.mark.parametrize(
+    "name", ["id", "customer_id", "PassengerId", "Loan ID", "ssn", "RowNumber", "Fall-Nr.", "Fallnummer"]
+)
 def test_whole_numbers_that_name_the_rows_are_left_out_with_a_hint(name: str) -> None:
     numbers = np.random.default_rng(0).permutation(10**6)[:N]
     for cells in (numbers, numbers.astype(str)):

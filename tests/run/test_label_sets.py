@@ -160,6 +160,16 @@ def test_columns_of_labels_say_yes_in_some_languages_and_nothing_else(tmp_path):
             open_table(tmp_path / "t.csv").with_labels(["a", "b"], "a,b")
 
 
+@pytest.mark.parametrize("classes", [None, "x,z"])
+def test_a_row_without_labels_beside_cells_with_a_semicolon_is_not_a_missing_label(classes, tmp_path):
+    rows = pd.DataFrame({"age": range(60), "ill": ["x;z", "x", None] * 20})
+    rows.to_csv(tmp_path / "private.csv", index=False)
+    rows.assign(age=rows["age"] + 0.5).to_csv(tmp_path / "public.csv", index=False)
+    files = {name: str(tmp_path / f"{name}.csv") for name in ("private", "public")}
+    with pytest.raises(InvalidInput, match=r"has cells with a semicolon.* as --classes 'x;z'"):
+        ostrakon.train(**files, target="ill", classes=classes, out=tmp_path / "run")
+
+
 def test_a_rare_label_in_a_cell_is_counted_and_not_shown(tmp_path):
     rows = pd.DataFrame({"age": range(40), "ill": ["x;secret;secret", " z ;x"] + ["x"] * 26 + ["z;odd"] * 12})
     rows.to_csv(tmp_path / "private.csv", index=False)

@@ -285,6 +285,18 @@ def test_a_student_that_is_not_better_than_the_majority_says_so():
         assert "--" not in remark  # the first page shows it
 
 
+def test_a_balanced_student_is_compared_by_its_balanced_accuracy():
+    def said(student):
+        counted = BoundedGNMax(sigma2=4, max_contributions=2, errors=0.05)
+        return " ".join(own_remarks(fitted(student, mechanism=counted, objective="balanced")))
+
+    assert "do not show that the student's balanced accuracy is above that of one class for every row, 50.0%" in said(
+        Wrong()
+    )
+    assert "do not show" not in said(LogisticRegression())
+    assert "right more often" not in said(Wrong())
+
+
 def test_a_student_of_which_the_released_numbers_tell_nothing_is_not_called_bad(tmp_path):
     mixed = np.where(np.random.default_rng(1).random(len(Y)) < 0.3, 1 - Y, Y)
     model = fitted(mechanism=BoundedGNMax(sigma2=12, max_contributions=1, errors=0.05), y=mixed)

@@ -73,7 +73,7 @@ class OnceCommand(TyperCommand):
         seen = set[Any]()
         for one in self.make_parser(ctx).parse_args(args=list(args))[2]:
             if one in seen and one.param_type_name == "option" and not one.multiple:
-                raise InvalidInput(f"{one.opts[0]} must be given once, got it twice.")
+                raise InvalidInput(f"{one.opts[0]} must be given once, with all its values, got it twice.")
             seen.add(one)
         ctx.allow_extra_args = True
         try:

@@ -16,7 +16,7 @@ from ostrakon.data.labels import labels_of_rows
 from ostrakon.data.quantity import Quantity
 from ostrakon.data.target import other_target
 from ostrakon.options.options import Options
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, positive
 
 if TYPE_CHECKING:
     from ostrakon.forecast.outlook import Outlook
@@ -122,10 +122,10 @@ def _target(target: str | None, classes: str | None, range: str | None) -> dict[
 
 def _numbers(epsilons: list[str]) -> list[float]:
     try:
-        return [float(part) for one in epsilons for part in one.split(",")]
-    except ValueError:
+        return [positive("epsilons", float(part)) for one in epsilons for part in one.split(",")]
+    except ValueError:  # of "0,5", which is 0 and 5, too
         text = " ".join(epsilons)
-        raise InvalidInput(f"epsilons must be numbers, as --epsilons 0.5 1 2, got {text!r}.") from None
+        raise InvalidInput(f"epsilons must be numbers above 0, as --epsilons 0.5 1 2, got {text!r}.") from None
 
 
 def _show(priced: Outlook) -> None:

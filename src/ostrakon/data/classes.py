@@ -193,8 +193,8 @@ def agree_on_classes(
     classes and `FROM_PRIVATE` was not given: it would publish the label of a single record.
     """
     what = FOLDERS if target is None else f"target {target!r}"
-    if target is not None and (classes == FROM_PRIVATE or (classes is None and public_labels is None)):
-        _refuse_several(counts, what, sure=classes is not None)
+    if target is not None and (classes is None or classes == FROM_PRIVATE or counts.get(None)):
+        _refuse_several(counts, what, sure=classes is not None or public_labels is not None)
     if counts.get(None):
         raise InvalidInput(
             f"The {what} is missing in {counts[None]} of {sum(counts.values())} private rows; "

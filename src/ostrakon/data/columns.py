@@ -89,7 +89,7 @@ IDENTIFIER = (
 )
 NUMBERED = "the number of the row in the public table"
 _NAMES_OF_IDS = re.compile(
-    r"(?i:(?:^|[^a-z])(?:id|ids|uid|uuid|guid|ssn|key|index|nr|no|number|rownames)$)|[a-z](?:Id|ID|Key|Nr|Number)$"
+    r"(?i:(?:^|[^a-z])(?:id|ids|uid|uuid|guid|ssn|key|index|nr|no|number|rownames)\.?$)|[a-z](?:Id|ID|Key|Nr|Number|nummer)\.?$"
 )
 _FEWEST_IDS = 20
 """Public rows below which whole numbers may differ by chance."""

@@ -94,7 +94,7 @@ def in_words(shares: Mapping[str, float], *, public_rows: int) -> str | None:
     listed = ", ".join(f"{share:.0%} of {name!r}" for name, share in sorted(much.items(), key=lambda one: -one[1])[:12])
     return (
         f"Private values beyond the public range: {listed}. Are both in the same unit? Leave out a column that "
-        "only numbers or dates the rows. (This is private and is not released.)"
+        "only numbers or dates the rows (--drop). (This is private and is not released.)"
     )
 
 

@@ -4,9 +4,11 @@ import re
 
 from ostrakon.data.columns import DIGITS, FORMS, Columns, Kind
 from ostrakon.data.identity import quoted
+from ostrakon.data.outside_range import MUCH
 from ostrakon.data.table import Table, literal
 from ostrakon.validation import InvalidInput
 
+WORDS = ("category", "text")
 _NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE")
 
 
@@ -24,7 +26,7 @@ def require_same_form(table: Table, columns: Columns, *, public: Table, what: st
     for name, kind in columns.kinds.items():
         if kind == "left out":
             continue
-        words = kind in ("category", "text")
+        words = kind in WORDS
         (present, readable), (present_public, read_public) = here[name], there[name]
         # In a column of words, the readable cells are those that are numbers.
         words_lost = words and 2 * readable > present and 2 * read_public <= present_public
@@ -34,6 +36,22 @@ def require_same_form(table: Table, columns: Columns, *, public: Table, what: st
                 f"The column {name!r} of the {what} table {table.path} must hold {FORMS[kind].words} as in the public "
                 f"table, but most of its cells are {other}."
             )
+
+
+def unread_in_words(private: Table, columns: Columns) -> str | None:
+    """Return one sentence for the terminal on the columns of numbers and dates of which many private cells are neither
+    missing nor readable; None where there are none.
+    """
+    counts = {name: one for name, one in _readable(private, columns).items() if columns.kinds[name] not in WORDS}
+    shares = {name: 1 - readable / max(present, 1) for name, (present, readable) in counts.items() if present}
+    much = sorted((name for name, share in shares.items() if share > MUCH), key=lambda name: -shares[name])
+    if not much:
+        return None
+    listed = ", ".join(f"{shares[name]:.0%} of {name!r} ({FORMS[columns.kinds[name]].words})" for name in much[:12])
+    return (
+        f"Private cells that are written otherwise than the public ones, and count as missing: {listed}. (This is "
+        "private and is not released.)"
+    )
 
 
 def _readable(table: Table, columns: Columns) -> dict[str, tuple[int, int]]:

@@ -81,7 +81,7 @@ def unreadable(path: Path | ObjectPath, error: Exception, *, note: str = "") -> 
     """Return one sentence for an error of DuckDB; the line that caused it is private and left out."""
     first = str(error).splitlines()[0].strip().rstrip(".")
     if "Invalid unicode" in str(error):
-        reason = "it is not UTF-8 text, as which it must be saved"
+        reason = "it is not UTF-8 text; save it as UTF-8 (in Excel: CSV UTF-8)"
     elif isinstance(error, duckdb.OutOfMemoryException):
         reason = "there is not enough memory"
     elif isinstance(error, duckdb.ConversionException):

@@ -153,6 +153,8 @@ def _warnings(
         chance = f" One class for every row is a balanced accuracy of {1 / len(labels):.1%}; a wider range is noise."
         return tuple(one + chance for one in missed if gain is not None) or missed
     missed = (*missed, *_hardly_predicted(*shown), *_predicted_too_often(*shown))
+    if learning.objective == BALANCED and right is not None and gain is not None:
+        return (*missed, *_no_better_by_class(right, labels))
     if right is not None and gain is not None:
         better = right.better_than_majority()
     elif tested is None:
@@ -172,6 +174,15 @@ def _warnings(
         f"their noise (one standard deviation) is {100 * gain[1]:.1f} points of accuracy. "
         f"{_advice(plan, answers, learning)}",
     )
+
+
+def _no_better_by_class(right: RightCounts, labels: list[str]) -> tuple[str, ...]:
+    """Return a warning about a student for which all classes count the same; empty if it is better than one class."""
+    *_, mean = right.recalls(labels)
+    if mean.low > 1 / len(labels):
+        return ()
+    always = f"that the student's balanced accuracy is above that of one class for every row, {1 / len(labels):.1%}"
+    return (f"{NO_BETTER} {always}. More records, a larger epsilon or other columns may help.",)
 
 
 def _advice(plan: Plan, answers: Answers, learning: Learning) -> str:
