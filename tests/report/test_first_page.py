@@ -150,7 +150,7 @@ def test_how_good_it_is_stands_beside_the_majority_and_the_test():
         for of in ("student", "majority")
     ]
     unclear = written(estimates=[replace(STUDENT, low=0.05, high=0.95)])
-    assert "is between 5.0% and 95.0% (too few data or too much noise to tell), by noisy counts" in unclear
+    assert "is between 5.0% and 95.0% (few data or much noise), by noisy counts" in unclear
     assert "to tell" not in text
     assert "published no accuracy" not in text
     assert "not an accuracy" in written(estimates=answers)

@@ -20,7 +20,7 @@ from ostrakon.mechanisms import BoundedGNMax, GNMax
 from ostrakon.mechanisms.moment_gnmax import MomentGNMax
 from ostrakon.report.table import WARNING, _estimate, _student
 from ostrakon.run.spending import EveryFitSpends, warn_once
-from ostrakon.run.statement import calibration_in_words, choice_in_words
+from ostrakon.run.statement import _temperature, calibration_in_words, choice_in_words
 from ostrakon.students.measures import measure_student
 from ostrakon.students.selection import Candidate, Selection
 
@@ -141,7 +141,9 @@ def test_the_student_of_one_class_is_judged_as_the_class_that_it_always_says():
     student, majority = estimates(model)
     assert student.low <= Y.mean() <= student.high < majority.low
     (missed,) = (one for one in model.statement_.remarks if "one class alone, '1'" in one)
-    assert missed.endswith(" One class for every row is a balanced accuracy of 50.0%; a wider range is noise.")
+    assert missed.endswith(
+        " If it does so for private rows, too, its balanced accuracy is 50.0%, and a wider range is noise."
+    )
 
 
 def test_a_class_that_the_sums_show_is_not_called_hidden():
@@ -195,7 +197,7 @@ def test_why_there_is_no_estimate_is_printed():
     )
     wide = Recall(label="1", counted="private records", low=0.0, high=1.0)
     hidden = replace(known, statement=replace(known.statement, estimates=(wide,)))
-    assert dict(_student(hidden))["Recall of '1' (estimated)"] == "not known (too few data or too much noise to tell)"
+    assert dict(_student(hidden))["Recall of '1' (estimated)"] == "not known (few data or much noise)"
 
 
 @pytest.mark.slow
@@ -376,3 +378,16 @@ def test_a_search_over_private_rows_is_warned_of_once():
         assert not heard
         GridSearchCV(model, {"representation": ["raw", "table"]}, cv=2).fit(X, Y)
     assert [each.category for each in heard if each.category is EveryFitSpends] == [EveryFitSpends]
+
+
+@pytest.mark.parametrize(
+    ("temperatures", "change"),
+    [
+        ([1.0], "unchanged (temperature 1.00)"),
+        ([1.0, 1.2], "made less certain (temperature 1.00 to 1.20)"),
+        ([1.0, 0.8], "made more certain (temperature 0.80 to 1.00)"),
+        ([1.2, 0.8], "made more or less certain (temperature 0.80 to 1.20)"),
+    ],
+)
+def test_labels_whose_temperature_is_one_are_not_said_to_change(temperatures, change):
+    assert _temperature(temperatures, "answers") == f"{change}, from answers"

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import ostrakon.students.prediction_intervals as intervals
+from ostrakon.data.quantity import Quantity
 from ostrakon.students.prediction_intervals import edges_of, half_widths_of
 from ostrakon.teachers.errors import ErrorSizes, error_steps
 from ostrakon.validation import InvalidInput
@@ -106,6 +107,17 @@ ROWS = [[0.0], [0.004], [0.3], [1.0]]
 def said(rows, quantities, edges):
     block = np.zeros(len(rows), int), np.array(rows), np.array(quantities)
     return ErrorSizes(edges=edges).contributions_of(block).counts.ravel() / STEPS
+
+
+def test_the_whole_range_is_not_put_down_to_noise_alone():
+    """Of 10,000 records 15% are as wrong as possible, and no noise is there to hide it."""
+    units, noise = 10_000, 9.0
+    counts = np.zeros(len(edges_of(units, noise)))
+    counts[[0, -1]] = 8500, 1500
+    found = half_widths_of(counts, units=units, noise=noise)
+    assert found[0.8] < 0.1
+    words = intervals.PredictionIntervals(half_widths=found, of="").widths_in_words(Quantity(low=0, high=1))
+    assert words.endswith("the whole range at 0.9, the whole range at 0.95 (large errors, few data or much noise)")
 
 
 def test_one_record_or_user_moves_two_counts_by_one_at_most():

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal
 from ostrakon.validation import InvalidInput
 
 CONFIDENCE = 0.95
-TOO_LITTLE = "too few data or too much noise to tell"
-"""What is said of intervals that say almost nothing."""
+TOO_LITTLE = "few data or much noise"
+"""Why an interval is wide."""
 _WIDE = 0.5
 """Width from which an interval says almost nothing."""
 
@@ -171,7 +171,7 @@ def in_words(low: float, high: float) -> str:
     >>> in_words(0.706, 1), in_words(0.5, 0.5)
     ('at least 70.6%', 'exactly 50.0%')
     >>> in_words(0.05, 0.95)
-    'between 5.0% and 95.0% (too few data or too much noise to tell)'
+    'between 5.0% and 95.0% (few data or much noise)'
     """
     at_least, at_most = _percents(low, high)
     if low == high and at_least == at_most:

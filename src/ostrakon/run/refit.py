@@ -261,8 +261,8 @@ def _of_other_objectives(selection: Selection, learning: Learning, released: Rel
     """Yield the selection with its student under the other objectives; a corrected one keeps its probabilities.
 
     Labels for which every class counts the same are not the likeliest ones. How sure the student is of them agrees with
-    how often they are right if its mean probabilities are right, which a correction makes them; else a temperature made
-    the log loss worse in five of eight trials.
+    how often they are right if its mean probabilities are right, which a correction makes them; else a temperature
+    makes the log loss worse about as often as better.
     """
     student = uncalibrated(selection.student)
     base = replace(

@@ -111,7 +111,8 @@ def _temperatures(student: ShareStudent | StudentByLabel, *, source: str) -> dic
 def _temperature(temperatures: Sequence[float], source: str, several: str = "") -> str:
     """Return what temperatures did to probabilities, and their source. several: for which labels."""
     low, high = min(temperatures), max(temperatures)
-    change = "more certain" if high < 1 else "less certain" if low > 1 else "more or less certain" if low < high else ""
+    changes = [*(["more"] if low < 1 else []), *(["less"] if high > 1 else [])]
+    change = f"{' or '.join(changes)} certain" if changes else ""
     value = f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
     return f"{f'made {change}' if change else 'unchanged'} (temperature {value}{several}), from {source}"
 

@@ -67,7 +67,7 @@ class PredictionIntervals:
         """Return the half-width for each coverage in words.
 
         >>> PredictionIntervals(half_widths={0.8: 4.25, 0.9: 50.0}, of="").widths_in_words(Quantity(low=0, high=50))
-        '4.25 at coverage 0.8, the whole range at 0.9 (too few data or too much noise to tell)'
+        '4.25 at coverage 0.8, the whole range at 0.9 (large errors, few data or much noise)'
         """
         full_range = quantity.high - quantity.low
         widths = [rounded(width) if width < full_range else "the whole range" for width in self.half_widths.values()]
@@ -75,7 +75,8 @@ class PredictionIntervals:
             f"{width} at {'coverage ' if not number else ''}{coverage:g}"
             for number, (coverage, width) in enumerate(zip(self.half_widths, widths, strict=True))
         )
-        return words if all(width < full_range for width in self.half_widths.values()) else f"{words} ({TOO_LITTLE})"
+        wide = any(width >= full_range for width in self.half_widths.values())
+        return f"{words} (large errors, {TOO_LITTLE})" if wide else words
 
 
 def edges_of(units: int, noise: float) -> FloatArray:

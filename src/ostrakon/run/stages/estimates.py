@@ -150,7 +150,8 @@ def _warnings(
     missed = _never_predicted(*shown)
     tested, gain = selection.out_of_fold, None if right is None else right.gain()
     if np.count_nonzero(predicted) == 1:
-        chance = f" One class for every row is a balanced accuracy of {1 / len(labels):.1%}; a wider range is noise."
+        share = f"{1 / len(labels):.1%}"
+        chance = f" If it does so for private rows, too, its balanced accuracy is {share}, and a wider range is noise."
         return tuple(one + chance for one in missed if gain is not None) or missed
     missed = (*missed, *_hardly_predicted(*shown), *_predicted_too_often(*shown))
     if learning.objective == BALANCED and right is not None and gain is not None:
