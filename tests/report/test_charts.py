@@ -107,3 +107,8 @@ def test_the_bars_of_the_budget_add_up_to_100_percent(monkeypatch):
         SimpleNamespace(statement=SimpleNamespace(guarantee=None), quantity=None, several=False)
     )
     assert re.findall(r"(\d+)%</span>", page) == ["34", "33", "33"]
+
+
+def test_counts_of_cells_are_not_called_votes_on_queries():
+    plan = SimpleNamespace(per_record=True, cost_shares={"counts of cells": 1.0, "counts of errors": 0.0})
+    assert charts.budget_shares(SimpleNamespace(plan=plan)) == [("counts of cells", 1.0, "answered")]

@@ -161,10 +161,7 @@ def budget_shares(outcome: FinishedRun) -> list[tuple[str, float, Colour]]:
     """
     plan = outcome.plan
     if plan.per_record:
-        shares = plan.cost_shares
-        together = f"{next(iter(shares))} on all {outcome.statement.answered} queries: each record votes on few of them"
-        paid = [(what, share) for what, share in shares.items() if share > 0]
-        return [(together if len(shares) == 1 else what, share, "answered") for what, share in paid]
+        return [(what, share, "answered") for what, share in plan.cost_shares.items() if share > 0]
     queries = outcome.statement.queries
     if not queries:
         return [("the gate refused: nothing was asked", 1.0, "unused")]
