@@ -2,7 +2,6 @@
 
 import math
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -131,7 +130,10 @@ def _number(cell: Any) -> float:
     if isinstance(cell, str) and NUMBER.fullmatch(cell.strip()):
         return float(cell)
     if isinstance(cell, int | float | Decimal | np.integer | np.floating) and not isinstance(cell, bool):
-        return float(cell) if abs(cell) <= sys.float_info.max else math.inf
+        try:
+            return float(cell)
+        except (OverflowError, ValueError):  # an integer beyond all floats, or a signalling NaN
+            return math.inf
     raise InvalidInput(
         f"The target must be a number such as 12.5 (a decimal point, not a comma) in every row, got {quote(cell)}."
     )
