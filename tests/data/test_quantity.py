@@ -127,6 +127,6 @@ def test_cells_of_every_type_of_number_are_read_without_a_warning() -> None:
     quantity = Quantity(low=0, high=50)
     cells = [np.float16(1.5), np.float32(2.5), np.int8(-128), np.int64(-(2**63)), np.uint8(200)]
     assert quantity.numbers(cells).tolist() == [1.5, 2.5, -128, -(2.0**63), 200]
-    for odd in (10**400, -(10**400), Decimal("sNaN"), Decimal("1e400"), np.float32(np.inf)):
+    for odd in (10**400, -(10**400), Decimal("1e400"), np.float32(np.inf)):
         with pytest.raises(InvalidInput, match="must be a finite number in every row"):
             quantity.numbers([1, odd])

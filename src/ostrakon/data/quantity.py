@@ -132,7 +132,7 @@ def _number(cell: Any) -> float:
     if isinstance(cell, int | float | Decimal | np.integer | np.floating) and not isinstance(cell, bool):
         try:
             return float(cell)
-        except (OverflowError, ValueError):  # an integer beyond all floats, or a signalling NaN
+        except OverflowError:  # an integer beyond all floats
             return math.inf
     raise InvalidInput(
         f"The target must be a number such as 12.5 (a decimal point, not a comma) in every row, got {quote(cell)}."
