@@ -17,8 +17,8 @@ def test_long_work_prints_lines_where_there_is_no_terminal(monkeypatch, capsys) 
     lines = [line for line in capsys.readouterr().out.splitlines() if " of 8" in line]
     assert lines == [
         "Collecting votes: 1 of 8",
-        "Collecting votes: 4 of 8, about 24 seconds left",
-        "Collecting votes: 7 of 8, about 5 seconds left",
+        "Collecting votes: 4 of 8, about 24 s left",
+        "Collecting votes: 7 of 8, about 5 s left",
     ]
 
 

@@ -96,7 +96,7 @@ def _with_lines(label: str, bar: Report) -> Report:
         bar(done, total)
         now = time.monotonic()
         if now - printed >= _EVERY and 0 < done < total:
-            left = f", about {(now - begun) * (total - done) / done:.0f} seconds left"
+            left = f", about {(now - begun) * (total - done) / done:.0f} s left"
             print(f"{label}: {done:,} of {total:,}{left if _is_telling(done, total) else ''}", flush=True)
             printed = now
 

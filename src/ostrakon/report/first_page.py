@@ -313,7 +313,7 @@ def _by_class(recalls: Sequence[Recall]) -> list[str]:
     if mean.low > 1 / len(classes) or mean.high < _WORTH_SAYING:
         sentences.append(f"if every class counts the same, its accuracy is {mean.in_words()}")
     if worst.high < _WORTH_SAYING:
-        label = escaped(repr(worst.label))
-        sentences.append(f"it recognises {worst.in_words()} of the cases of {label}, the class with the lowest range")
+        rank = ", the class with the lowest range" if worst.low <= min(one.low for one in classes) else ""
+        sentences.append(f"it recognises {worst.in_words()} of the cases of {escaped(repr(worst.label))}{rank}")
     runs = f"{'each ' if len(sentences) > 1 else ''}in {CONFIDENCE:.0%} of runs"
     return [f"By the same counts, {', and '.join(sentences)} ({runs})."] if sentences else []
