@@ -292,7 +292,7 @@ def draw(lines: list[dict[str, str]]) -> None:
         axes.axline((50, 50), slope=1, color="grey", linewidth=1)
         axes.set(title=f"one record {neighbours}", xlabel="default of ostrakon, accuracy in %")
         axes.legend(fontsize=7)
-    panels[0].set_ylabel("the other way, accuracy in %; below the line the default is ahead")
+    panels[0].set_ylabel("the other way, accuracy in %\n(below the line the default is ahead)")
     figure.savefig(RESULTS.with_suffix(".png"), dpi=120)
 
 
