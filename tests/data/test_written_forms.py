@@ -20,7 +20,6 @@ from ostrakon.data.columns import (
     Columns,
 )
 from ostrakon.data.outside_range import outside_table
-from ostrakon.data.private_form import unread_in_words
 from ostrakon.data.sources import open_table
 from ostrakon.data.task import open_task
 from ostrakon.data.understood import understood_table
@@ -255,8 +254,7 @@ def test_private_cells_that_are_not_read_are_told_on_the_terminal(folder: Path) 
         private.assign(a=private["a"].astype(object).mask(private.index >= N - lost, "high")).to_csv(
             folder / "private.csv", index=False
         )
-        tables = open_task(*files(folder), **OPTIONS)
-        said = unread_in_words(tables.private, tables.columns)
+        said = open_task(*files(folder), **OPTIONS).unread
         assert (said is None) if words is None else words in str(said)
 
 

@@ -55,9 +55,9 @@ def test_a_run_teaches_a_student_within_its_epsilon(task, tmp_path):
     # The student agrees about as well as the best candidate, and everyone may know by how much.
     assert outcome.agreement[outcome.student_name] > max(outcome.agreement.values()) - 0.1
     assert outcome.agreement["majority"] < 0.6 < 0.8 < outcome.agreement[outcome.student_name]
-    told = content["tuned"]["student"]
-    assert told.startswith(f"{named_in_words(outcome.student_name)}, ")
-    assert " on held-out released answers (agreement: " in told
+    student = content["tuned"]["student"]
+    assert student.startswith(f"{named_in_words(outcome.student_name)}, ")
+    assert " on held-out released answers (agreement: " in student
     assert not (tmp_path / "run" / "private" / "teachers").exists()
 
 

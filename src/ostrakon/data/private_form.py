@@ -1,6 +1,7 @@
 """Whether another table writes its cells as the public one does: numbers as numbers, dates as dates."""
 
 import re
+from collections.abc import Mapping
 
 from ostrakon.data.columns import DIGITS, FORMS, Columns, Kind
 from ostrakon.data.identity import quoted
@@ -8,25 +9,27 @@ from ostrakon.data.outside_range import MUCH
 from ostrakon.data.table import Table, literal
 from ostrakon.validation import InvalidInput
 
-WORDS = ("category", "text")
+_WORDS = ("category", "text")
 _NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE")
 
 
-def require_same_form(table: Table, columns: Columns, *, public: Table, what: str) -> None:
+def require_same_form(table: Table, columns: Columns, *, public: Table, what: str) -> dict[str, tuple[int, int]]:
     """Refuse a table in which a whole column would be lost because it is written in another form than in public.
+
+    Returns the numbers of cells of every kept column that are not missing, and that can be read.
 
     A column of numbers or dates must be readable in at least half of its cells that are not missing. A column of words
     must not have mostly numbers if most of the public cells are not numbers.
     what: "private" or "test", for the message. Cells are counted out of core, in one pass.
-    Errors: `InvalidInput` naming the column. The guarantee does not cover the refusal of a run; the counts have no
-    other effect.
+    Errors: `InvalidInput` naming the column. The guarantee does not cover the refusal of a run; beside it, the counts
+    are only used for `unread_in_words`.
     """
     here = _readable(table, columns)
     there = _readable(public, columns)
     for name, kind in columns.kinds.items():
         if kind == "left out":
             continue
-        words = kind in WORDS
+        words = kind in _WORDS
         (present, readable), (present_public, read_public) = here[name], there[name]
         # In a column of words, the readable cells are those that are numbers.
         words_lost = words and 2 * readable > present and 2 * read_public <= present_public
@@ -36,14 +39,17 @@ def require_same_form(table: Table, columns: Columns, *, public: Table, what: st
                 f"The column {name!r} of the {what} table {table.path} must hold {FORMS[kind].words} as in the public "
                 f"table, but most of its cells are {other}."
             )
+    return here
 
 
-def unread_in_words(private: Table, columns: Columns) -> str | None:
+def unread_in_words(counts: Mapping[str, tuple[int, int]], columns: Columns) -> str | None:
     """Return one sentence for the terminal on the columns of numbers and dates of which many private cells are neither
     missing nor readable; None where there are none.
+
+    counts: of the private table, from `require_same_form`.
     """
-    counts = {name: one for name, one in _readable(private, columns).items() if columns.kinds[name] not in WORDS}
-    shares = {name: 1 - readable / max(present, 1) for name, (present, readable) in counts.items() if present}
+    numbers = {name: one for name, one in counts.items() if columns.kinds[name] not in _WORDS}
+    shares = {name: 1 - readable / present for name, (present, readable) in numbers.items() if present}
     much = sorted((name for name, share in shares.items() if share > MUCH), key=lambda name: -shares[name])
     if not much:
         return None

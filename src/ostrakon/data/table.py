@@ -98,7 +98,7 @@ class Table:
     def column(self, which: str | int, *, what: str = "column") -> str:
         """Return the name of a column that is given by name or by position (-1 is the last).
 
-        Raises `InvalidInput` that lists the nearest columns if there is no such column.
+        Raises `InvalidInput` that lists the nearest columns for any other.
         """
         if isinstance(which, str) and which in self.columns:
             return which

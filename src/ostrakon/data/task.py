@@ -29,7 +29,7 @@ from ostrakon.data.identity import quoted
 from ostrakon.data.label_cells import joined_columns, label_columns, require_listed, rows_of_labels
 from ostrakon.data.labels import Labels
 from ostrakon.data.object_store import StoredFolder
-from ostrakon.data.private_form import require_same_form
+from ostrakon.data.private_form import require_same_form, unread_in_words
 from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.data.sharding import ShardFolder, partition_table
 from ostrakon.data.shared_rows import compared_columns, refuse_shared_rows
@@ -53,7 +53,7 @@ class TableTask:
     "labels" where all but the target is public: then `public` is the private table, read without its labels. coding:
     the range of a target that is a number (`classes` are then its two ends), or the labels of which a row may have
     several (`classes` are then their names). consent: the levels of consent, with the column that has them, which is
-    not learned from.
+    not learned from. unread: one sentence for the terminal on private cells that cannot be read.
     """
 
     private: Table
@@ -68,6 +68,7 @@ class TableTask:
     protects: Protects = "records"
     coding: Quantity | Labels | None = None
     consent: Consent | None = None
+    unread: str | None = None
 
     def understood(self, *, public_rows: int) -> Understood:
         """Return how the data were read, in words."""
@@ -224,9 +225,7 @@ def open_task(
         for some in compared_columns(seen) if compared else ():
             refuse_shared_rows(hidden.counted(some, shown), shown.marks(some))
         _no_line_breaks(hidden, columns, seen)
-        for what, table in {"private": hidden if protect == "records" else None, "test": tested}.items():
-            if table is not None:
-                require_same_form(table, columns, public=shown, what=what)
+        unread = _require_same_forms(hidden if protect == "records" else None, tested, columns, shown)
     return TableTask(
         private=hidden,
         public=shown,
@@ -240,6 +239,7 @@ def open_task(
         protects=protect,
         coding=coding,
         consent=consent,
+        unread=unread,
     )
 
 
@@ -307,6 +307,17 @@ def _require_own(tested: Table, columns: Sequence[str], hidden: Table, features:
     _needs(tested, columns, "test")
     if same_content(hidden, tested, features):
         raise InvalidInput(f"The test table {tested.path} is the private one; a test needs rows of its own.")
+
+
+def _require_same_forms(private: Table | None, tested: Table | None, columns: Columns, public: Table) -> str | None:
+    """Run `require_same_form`; return what is said of private cells that cannot be read."""
+    unread = None
+    if private is not None:
+        counts = require_same_form(private, columns, public=public, what="private")
+        unread = unread_in_words(counts, columns)
+    if tested is not None:
+        require_same_form(tested, columns, public=public, what="test")
+    return unread
 
 
 def open_described_task(

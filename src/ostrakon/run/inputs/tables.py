@@ -15,7 +15,6 @@ from ostrakon.data.domain import Domain
 from ostrakon.data.object_store import ObjectPath
 from ostrakon.data.outside_range import in_words, outside_table
 from ostrakon.data.owners import likely_owners, owners_in_words
-from ostrakon.data.private_form import unread_in_words
 from ostrakon.data.quantity import Quantity
 from ostrakon.data.sources import open_table
 from ostrakon.data.table_files import digest_of_file, parts_of
@@ -46,8 +45,7 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
         in_words(far_outside, public_rows=len(public_rows)),
         tables.understood(public_rows=len(public_rows)),
     )
-    unread = None if only_labels else unread_in_words(tables.private, tables.columns)
-    facts = (one for one in (note, unread) if one is not None)
+    facts = (one for one in (note, tables.unread) if one is not None)
     notes = (*owners_in_words(owners, features=tables.columns.kept), *facts)
     quantity = tables.coding
     if isinstance(quantity, Quantity):

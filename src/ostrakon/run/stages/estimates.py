@@ -152,7 +152,7 @@ def _warnings(
     if np.count_nonzero(predicted) == 1:
         share = f"{1 / len(labels):.1%}"
         chance = f" If it does so for private rows, too, its balanced accuracy is {share}, and a wider range is noise."
-        return tuple(one + chance for one in missed if gain is not None) or missed
+        return missed if gain is None else tuple(one + chance for one in missed)
     missed = (*missed, *_hardly_predicted(*shown), *_predicted_too_often(*shown))
     if learning.objective == BALANCED and right is not None and gain is not None:
         return (*missed, *_no_better_by_class(right, labels))
