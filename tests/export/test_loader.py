@@ -96,6 +96,19 @@ def test_text_that_cannot_be_read_is_named_if_asked():
         read_table([rows[0], *rows[3:]], COLUMNS[:1], warn=True)
 
 
+def test_words_that_the_student_does_not_know_are_named():
+    rows = {"w": ["a", "", None, "?", *"edcbb"]}
+    told = r"some values of the column 'w' and reads them as unknown: 'b', 'c', 'd', \.\.\.\.$"
+    with pytest.warns(UserWarning, match=told) as seen:
+        read = read_table(rows, COLUMNS[1:], warn=True)
+    assert len(seen) == 1
+    assert read["w"].tolist() == ["a", "", "", "", *"edcbb"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_table(rows, COLUMNS[1:])
+        read_table({"w": ["a", " a ", None]}, COLUMNS[1:], warn=True)
+
+
 def test_every_form_that_is_named_can_be_read():
     for kind, form in loader._FORMS.items():
         assert not np.isnan(read_table([{"n": form}], [{"name": "n", "kind": kind}])["n"]).any()

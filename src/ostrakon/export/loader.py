@@ -6,8 +6,8 @@
 
 Rows of a table: a data frame (pandas, Polars, Arrow), a list of dictionaries (csv.DictReader gives them), or a
 dictionary of columns. Columns go by name, in any order; further ones are not looked at. A cell that cannot be read
-counts as missing, with a warning; a word that the public data did not have counts as one never seen. Images and
-numbers: an array.
+counts as missing, and a word that the public rows did not have as unknown, both with a warning. Images and numbers: an
+array.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def read_table(rows: Any, columns: Sequence[Mapping[str, Any]], *, warn: bool = 
     duration (days), category ("" is missing), which has the "values" that the public data knew, embedding: "width"
     numbers in every row, doubles (rows, width), given as lists, as an array of two dimensions, or as the
     columns NAME.0, NAME.1, ...; text, as it is; tfidf: text as the weights of its "terms", doubles (rows, width).
-    An array goes by position. warn: name the columns with text that cannot be read. Errors: ValueError for a column
+    An array goes by position. warn: name the columns with unread or unknown text. Errors: ValueError for a column
     that is not there, and for anything that is not rows.
     """
     given = _cells_by_name(rows, columns)
@@ -194,7 +194,15 @@ def read_table(rows: Any, columns: Sequence[Mapping[str, Any]], *, warn: bool = 
 
 
 def _warn_of_unread(cells: Any, read: np.ndarray, column: Mapping[str, Any]) -> None:
-    """Warn of text in a column of numbers or dates that is written otherwise than in the public table."""
+    """Warn of words that the public table did not have, and of numbers and dates that are written otherwise."""
+    unknown = set(read).difference(column["values"], [""]) if column["kind"] == "category" else ()
+    if unknown:
+        some = ", ".join(f"{word!r:.60}" for word in sorted(unknown)[:3])
+        warnings.warn(
+            f"The student does not know some values of the column {column['name']!r} and reads them as unknown: "
+            f"{some}{', ...' if len(unknown) > 3 else ''}.",
+            stacklevel=2,
+        )
     form = _FORMS.get(column["kind"])
     if form is None or not np.isnan(read).any():
         return
