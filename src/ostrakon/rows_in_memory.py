@@ -9,7 +9,7 @@ import pandas as pd
 from ostrakon.data.changed_rows import refuse_changed_rows
 from ostrakon.data.columns import Columns, Kind, is_text, kind_of, require_same_types, typed, word, written_as_text
 from ostrakon.data.domain import Domain
-from ostrakon.data.frames import as_frame, require_quiet
+from ostrakon.data.frames import as_frame, require_real
 from ostrakon.data.identity import row_marks
 from ostrakon.data.images import require_same_scale
 from ostrakon.data.outside_range import in_words, is_standardised, outside_memory
@@ -258,7 +258,8 @@ def require_same_images(private: Any, public: Any) -> None:
 def target_array(y: Any) -> Any:
     """Return the labels or quantities of the rows as an array of one or two dimensions.
 
-    Errors: `InvalidInput` for none, a sparse matrix, rows of different lengths, other dimensions, and a signalling NaN.
+    Errors: `InvalidInput` for none, a sparse matrix, rows of different lengths, other dimensions, complex numbers, and a
+    signalling NaN.
 
     >>> target_array([[1], [1, 0]])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -277,8 +278,7 @@ def target_array(y: Any) -> Any:
         ) from None
     if target.ndim not in (1, 2) or (target.ndim == 2 and not target.shape[1]):
         raise InvalidInput(f"y must have one value or some columns for each row, got the shape {target.shape}.")
-    if target.dtype == object:
-        require_quiet(target, "y")
+    require_real(target, "y")
     return target
 
 

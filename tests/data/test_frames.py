@@ -92,6 +92,15 @@ def test_all_else_stays_as_it_is():
 def test_complex_numbers_are_refused():
     with pytest.raises(InvalidInput, match="X must hold real numbers, got complex ones in column 'a'"):
         as_frame(pd.DataFrame({"a": [1j, 2], "b": [1, 2]}))
+    rows = np.column_stack([rng.normal(size=260), rng.normal(size=260)])
+    told = r"^Complex data not supported: {} must hold real numbers or text, got complex128\.$"
+    for name, X, y, shown in (
+        ("X", rows + 1j, Y, rows),
+        ("X_public", rows, Y, rows + 1j),
+        ("y", rows, rows[:, 0] + 1j, rows),
+    ):
+        with pytest.raises(InvalidInput, match=told.format(name)):
+            model().fit(X[PRIVATE], y[PRIVATE], X_public=shown[PUBLIC])
 
 
 @pytest.mark.parametrize("where", ["private", "public", "target", "array"])

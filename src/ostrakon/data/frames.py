@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ostrakon.validation import InvalidInput, quote
 
@@ -37,10 +38,9 @@ def as_frame(X: Any, name: str = "X") -> Any:
         for at, (column, kind) in enumerate(frame.dtypes.items()):
             if pd.api.types.is_object_dtype(kind):
                 require_quiet(frame.iloc[:, at].to_numpy(), f"The column {column!r} of {name}")
-    elif isinstance(frame, np.ndarray) and frame.dtype == object:
-        require_quiet(frame, name)
-    elif isinstance(frame, np.ndarray) and frame.ndim == 2 and frame.dtype == np.float16:
-        frame = frame.astype(np.float32)
+    elif isinstance(frame, np.ndarray):
+        require_real(frame, name)
+        frame = frame.astype(np.float32) if frame.ndim == 2 and frame.dtype == np.float16 else frame
     return frame
 
 
@@ -68,6 +68,20 @@ def rows_of(X: Any, name: str = "X") -> Any:
     elif isinstance(frame, np.ndarray) and frame.dtype.kind == "f" and frame.ndim == 2 and np.isnan(frame).any():
         raise InvalidInput(f"{name} must have no NaN if it is an array; a data frame may have missing values.")
     return frame
+
+
+def require_real(cells: NDArray[Any], name: str) -> None:
+    """Refuse complex numbers, and `require_quiet` for objects. name: of the cells, in messages.
+
+    >>> require_real(np.array([1j]), "y")
+    Traceback (most recent call last):
+    ...
+    ostrakon.validation.InvalidInput: Complex data not supported: y must hold real numbers or text, got complex128.
+    """
+    if cells.dtype.kind == "c":
+        raise InvalidInput(f"Complex data not supported: {name} must hold real numbers or text, got {cells.dtype}.")
+    if cells.dtype == object:
+        require_quiet(cells, name)
 
 
 def require_quiet(cells: Any, name: str) -> None:
