@@ -120,6 +120,7 @@ def test_a_release_says_what_was_counted_and_its_student_loads(files):
     assert "21 cells counted" in card
     assert "answered" not in card
     assert "of 2 columns the number of records by cell and class" in card
+    assert "and of 1 pair of columns the number of records in each cell" in card
     assert "noisy counts of the private rows by column, without public rows" in card.split("## Privacy")[0]
     assert "people in the public file" not in card, "there is no public file"
     rows = dict(zip(*(column.cells for column in run_table(outcome, release=release).columns), strict=True))

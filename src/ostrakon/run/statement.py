@@ -220,8 +220,8 @@ def _cell_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
     if pairs is not None and plan.mechanism.moment_noise is not None:
         pair_noise = plan.mechanism.moment_noise * STEPS / pairs.unit
         of_pairs = (
-            f", and of {len(pairs.pairs)} pairs of columns the number of {unit}s in each cell, with noise of standard "
-            f"deviation {rounded(pair_noise)}"
+            f", and of {_counted(len(pairs.pairs), 'pair')} of columns the number of {unit}s in each cell, with noise "
+            f"of standard deviation {rounded(pair_noise)}"
         )
     shares = [part.sum(axis=1) for part in np.split(answers.counts, np.cumsum(domain.sizes)[:-1])]
     absent = [
@@ -230,15 +230,19 @@ def _cell_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
         if float(share[-1]) > _MOSTLY_MISSING * float(share.sum()) and float(share[-1]) > 3 * noise
     ]
     return (
-        f"There were no public rows. The student learned from noisy counts alone: of {len(domain.names)} columns the "
-        f"number of {unit}s by cell and class, with Gaussian noise of standard deviation {rounded(noise)}{of_pairs}. "
-        "The guarantee covers all of them together.",
+        "There were no public rows. The student learned from noisy counts alone: of "
+        f"{_counted(len(domain.names), 'column')} the number of {unit}s by cell and class, with Gaussian noise of "
+        f"standard deviation {rounded(noise)}{of_pairs}. The guarantee covers all of them together.",
         *(
             f"Most values of the column {name!r} are missing or other than described: check that its description lists "
             "its values."
             for name in absent
         ),
     )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _moment_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
