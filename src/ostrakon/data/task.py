@@ -208,7 +208,7 @@ def open_task(
     dropped = dropped_columns(drop, hidden, shown, required=(target_name, by_name, *parts)) | {*parts} | leveled
     features = _features(hidden, target_name, by_name, dropped)
     require_same_widths(features, shown.columns, what="public table")
-    _needs(shown, features, "public", target=target_name)
+    _needs(shown, features, "public")
     _needs(hidden, [name for name in shown.columns if name not in dropped], "private", like="public")
     if protect == "records" and same_content(hidden, shown, features):
         raise InvalidInput(f"The public table {shown.path} is the private one: its rows would leave the private zone.")
@@ -428,17 +428,14 @@ def _named_like(table: Table, private: Table, target: str) -> Table:
     return table
 
 
-def _needs(table: Table, columns: Sequence[str], what: str, *, like: str = "private", target: str = "") -> None:
+def _needs(table: Table, columns: Sequence[str], what: str, *, like: str = "private") -> None:
     absent = [name for name in columns if name not in table.columns]
     if absent:
-        # A table of public rows usually lacks the target and has everything else.
-        other = len(absent) == 1 and target in table.columns
         # Without all columns, nothing would be left.
         drops = what != "test" and len(absent) < len(columns)
         raise InvalidInput(
             f"The {what} table {table.path} does not fit the {like} one: it has no column {absent[0]!r} "
             f"({len(absent)} of {len(columns)} that are needed are missing)."
-            + (f" It has the target {target!r}; was --target {shlex.quote(absent[0])} meant?" if other else "")
             + (f" --drop {shlex.quote(joined(absent))} leaves out what it lacks." if drops else "")
         )
 
