@@ -55,7 +55,7 @@ def test_one_record_removed_needs_less_noise(model):
     assert removed.statement_.adjacent[0].relation == "take-out"
     assert 1.99 < removed.finished_.plan.guarantee.epsilon <= 2
     assert removed.mechanism_.sigma2 < 0.75 * model.mechanism_.sigma2
-    with pytest.raises(InvalidInput, match="neighbours must be replaced or removed, got 'gone'"):
+    with pytest.raises(InvalidInput, match="neighbours must be one of replaced, removed, got 'gone'"):
         ostrakon.PATERegressor(neighbours="gone", **options).fit(X, Y, X_public=PUBLIC)
 
 

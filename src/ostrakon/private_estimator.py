@@ -40,7 +40,7 @@ from ostrakon.run.steps import FinishedRun, run_steps
 from ostrakon.run.storage import Storage
 from ostrakon.statements.repeated import WITHDRAWN
 from ostrakon.statements.statement import PROTECTS
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, one_of
 
 
 class PrivateEstimator(BaseEstimator):
@@ -93,9 +93,7 @@ class PrivateEstimator(BaseEstimator):
 
     def _public_part(self, given: Any, X_public: Any) -> tuple[Any, dict[str, Any]]:
         """Check X_public and return (X as its domain types it, the task's public arguments)."""
-        if self.protect not in PROTECTS:
-            raise InvalidInput(f"protect must be one of {', '.join(PROTECTS)}, got {self.protect!r}.")
-        only_labels = self.protect == "labels"
+        only_labels = one_of("protect", self.protect, PROTECTS) == "labels"
         if only_labels and X_public is not None:
             raise InvalidInput(
                 "X_public cannot be given if only labels are protected: the rows of X are public, and are asked about."

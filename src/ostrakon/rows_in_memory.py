@@ -258,8 +258,8 @@ def require_same_images(private: Any, public: Any) -> None:
 def target_array(y: Any) -> Any:
     """Return the labels or quantities of the rows as an array of one or two dimensions.
 
-    Errors: `InvalidInput` for none, a sparse matrix, rows of different lengths, other dimensions, complex numbers, and a
-    signalling NaN.
+    Errors: `InvalidInput` for none, a sparse matrix, rows of different lengths, other dimensions, complex numbers and
+    signalling NaNs.
 
     >>> target_array([[1], [1, 0]])  # doctest: +ELLIPSIS
     Traceback (most recent call last):

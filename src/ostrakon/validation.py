@@ -50,7 +50,8 @@ def require_path(name: str, value: Any) -> None:
 def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
     """Return `value`; refuse it unless it is one of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
-        raise InvalidInput(f"{name} must be one of {', '.join(allowed)}, got {quote(value)}.")
+        hint = did_you_mean(value, allowed) if isinstance(value, str) else ""
+        raise InvalidInput(f"{name} must be one of {', '.join(allowed)}, got {quote(value)}.{hint}")
     return value
 
 

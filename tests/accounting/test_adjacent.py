@@ -93,7 +93,7 @@ def test_a_mechanism_has_no_price_for_neighbours_that_it_does_not_know():
         GNMax(sigma2=5).under("take-out")
     with pytest.raises(InvalidInput, match="price for replace and take-out, got labels"):
         BoundedGNMax(sigma2=5).under("labels")
-    with pytest.raises(InvalidInput, match="neighbours must be replaced or removed, got 'added'"):
+    with pytest.raises(InvalidInput, match="neighbours must be one of replaced, removed, got 'added'"):
         BoundedGNMax(sigma2=5, neighbours="added")
 
 

@@ -19,7 +19,7 @@ from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
 from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
 from ostrakon.mechanisms.registry import MECHANISMS, build_with_defaults
 from ostrakon.numerics.inverse import least_of_power
-from ostrakon.validation import InvalidInput, fraction, positive
+from ostrakon.validation import InvalidInput, fraction, one_of, positive
 from ostrakon.votes import IntArray, PublicVotes, Votes
 
 At = Literal["worst-case", "data-dependent", "gated"]
@@ -208,8 +208,7 @@ def compare(
     True
     """
     epsilon, delta = positive("epsilon", epsilon), fraction("delta", delta)
-    if at not in AT:
-        raise InvalidInput(f"at must be one of {', '.join(AT)}, got {at!r}.")
+    one_of("at", at, AT)
     if not votes.queries:
         raise InvalidInput("votes must hold at least one query, got 0.")
     labels = None if labels is None else _labels(labels, votes)

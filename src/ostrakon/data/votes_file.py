@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ostrakon.validation import InvalidInput, whole
+from ostrakon.validation import InvalidInput, one_of, whole
 from ostrakon.votes import BoundedVotes, Votes
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ def load_votes(
     InvalidInput
         In one sentence for any other file.
     """
-    if kind not in _KINDS:
-        raise InvalidInput(f"kind must be one of {', '.join(_KINDS)}, got {kind!r}.")
+    one_of("kind", kind, _KINDS)
     teachers = None if teachers is None else whole("teachers", teachers, at_least=1)
     classes = None if classes is None else whole("classes", classes, at_least=2)
     # Teachers that vote on few queries abstain on the others.

@@ -20,7 +20,7 @@ from ostrakon.options.options import AUTO, WORST_CASE, Options
 from ostrakon.planning.row_kind import RowKind
 from ostrakon.progress import Report
 from ostrakon.statements.statement import UNITS, Unit
-from ostrakon.validation import InvalidInput, fraction, positive, whole
+from ostrakon.validation import InvalidInput, fraction, one_of, positive, whole
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
 _TITLES = {
@@ -307,8 +307,7 @@ def outlook(
     epsilons = sorted({positive("epsilons", epsilon) for epsilon in epsilons})
     if not epsilons:
         raise InvalidInput("epsilons must hold at least one number, got none.")
-    if rehearsed not in REHEARSED:
-        raise InvalidInput(f"rehearse must be one of {', '.join(REHEARSED)}, got {rehearsed!r}.")
+    one_of("rehearse", rehearsed, REHEARSED)
     repetitions = whole("repetitions", repetitions, at_least=2)
     if accuracy is not None:
         fraction("accuracy", accuracy)
@@ -317,8 +316,7 @@ def outlook(
     kind = RowKind.of(public.X, options.representation)
     names = _mechanisms(mechanisms, public, options, kind)
     require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
-    if unit not in UNITS:
-        raise InvalidInput(f"unit must be one of {', '.join(UNITS)}, got {unit!r}.")
+    one_of("unit", unit, UNITS)
     sizes: Any = {"unit": unit, "records": records, "pool": public.rows, "classes": len(public.classes)}
     sizes["target"] = public.target
     offers = make_offers(options, epsilons=epsilons, mechanisms=names, kind=kind, **sizes)

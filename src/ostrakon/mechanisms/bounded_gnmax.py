@@ -10,7 +10,7 @@ import numpy as np
 from ostrakon.mechanisms.base import FloatArray, Parameter, Relation, RunCost, StatefulMechanism
 from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
 from ostrakon.noise import require_rng
-from ostrakon.validation import InvalidInput, non_negative, quote, scale, whole
+from ostrakon.validation import InvalidInput, non_negative, one_of, scale, whole
 from ostrakon.votes import STEPS, BoundedVotes, IntArray, Moments, Votes
 
 MOST_NOISE = 2.0**32
@@ -24,9 +24,7 @@ REPLACED, REMOVED = NEIGHBOURS = ("replaced", "removed")
 
 def known_neighbours(name: str, value: Any) -> str:
     """Return `value`, refused unless it is one of `NEIGHBOURS`."""
-    if not isinstance(value, str) or value not in NEIGHBOURS:
-        raise InvalidInput(f"{name} must be {REPLACED} or {REMOVED}, got {quote(value)}.")
-    return value
+    return one_of(name, value, NEIGHBOURS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from ostrakon.papers import (
 )
 from ostrakon.papers.table import Table
 from ostrakon.progress import Report
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import one_of
 
 PAPERS: dict[str, Callable[[Path | None], list[Table]]] = {
     "pate-2017": pate_2017.tables,
@@ -60,8 +60,7 @@ def reproduce(
         For an unknown paper, and if the votes are not found.
     CannotWrite
     """
-    if paper not in PAPERS:
-        raise InvalidInput(f"paper must be one of {', '.join(PAPERS)}, got {paper!r}.")
+    one_of("paper", paper, PAPERS)
     if out is not None:
         require_writable("out", out)
     from ostrakon.papers import own_figures  # teachers and students load learners, which take time

@@ -16,7 +16,7 @@ from ostrakon.students.boosting import Boosting
 from ostrakon.students.cells import cell_means, cell_of, likely_counts, shared_out
 from ostrakon.students.labelled import ALL_NOISE, UNLABELLED, require_counts, require_labels
 from ostrakon.students.soft_vote import takes_weights
-from ostrakon.validation import InvalidInput, positive, whole
+from ostrakon.validation import InvalidInput, one_of, positive, whole
 
 EXAMPLES = ("rows", "means")
 MOST_ROWS = 20_000
@@ -126,8 +126,7 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
         """
         sigma2 = positive("sigma2", sigma2)
         positions, noisy = require_counts(queries, counts, row_count(X))
-        if self.examples not in EXAMPLES:
-            raise InvalidInput(f"examples must be one of {', '.join(EXAMPLES)}, got {self.examples!r}.")
+        one_of("examples", self.examples, EXAMPLES)
         if not (noisy > 0).any():
             raise InvalidInput(ALL_NOISE)
         self.representation_ = learn_representation(self.representation, X, random_state=self.random_state)

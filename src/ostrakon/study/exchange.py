@@ -6,7 +6,7 @@ from typing import Any
 
 from ostrakon.mechanisms.summed_gnmax import EVERY_TABLE, SUM, SharedGNMax, SummedGNMax
 from ostrakon.statements.statement import NOT_COVERED
-from ostrakon.validation import InvalidInput, quote
+from ostrakon.validation import one_of
 
 _HONEST = (
     "all owners are taken to follow the program (semi-honest): one that hands over other counts than its data give "
@@ -129,9 +129,7 @@ STUDY_NOT_COVERED = (
 
 def find_exchange(name: Any) -> Exchange:
     """Return the exchange of that name, or refuse the name with all names that there are."""
-    if not isinstance(name, str) or name not in EXCHANGES:
-        raise InvalidInput(f"exchange must be one of {', '.join(EXCHANGES)}, got {quote(name)}.")
-    return EXCHANGES[name]
+    return EXCHANGES[one_of("exchange", name, EXCHANGES)]
 
 
 def trust_model_of(exchange: Exchange, mechanism: SummedGNMax) -> str:
