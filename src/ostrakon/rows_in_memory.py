@@ -7,7 +7,17 @@ import numpy as np
 import pandas as pd
 
 from ostrakon.data.changed_rows import refuse_changed_rows
-from ostrakon.data.columns import Columns, Kind, is_text, kind_of, require_same_types, typed, word, written_as_text
+from ostrakon.data.columns import (
+    Columns,
+    Kind,
+    is_text,
+    kind_of,
+    require_same_types,
+    typed,
+    with_floats,
+    word,
+    written_as_text,
+)
 from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame, require_real
 from ostrakon.data.identity import row_marks
@@ -78,10 +88,12 @@ def as_written(private: Any, public: Any, representation: Any) -> tuple[Any, Any
     """Return (private rows, public rows, kinds of the columns that were read), reading text as a file's reader does.
 
     A column is read, or left out with a warning (`LeftOut`), if `written_as_text` says so of the public one. Public
-    cells that are then missing are warned of (`ReadAsMissing`). Anything but two frames stays as it is.
+    cells that are then missing are warned of (`ReadAsMissing`). Anything but two frames stays as it is, apart from
+    large numbers (`with_floats`).
     Guarantee: a private cell is read alone, in a form that public cells decide.
     Errors: `InvalidInput` for a private column of another type than the public one.
     """
+    private = with_floats(private, public)
     if not (hasattr(private, "iloc") and hasattr(public, "iloc")):
         return private, public, Columns({})
     columns = written_as_text(public, text=isinstance(representation, str) and reads_text(representation))

@@ -170,3 +170,10 @@ def test_gaps_in_an_array_are_refused_and_those_of_a_frame_are_not():
     with pytest.raises(InvalidInput, match=r"^X must have no NaN if it is an array; a data frame may have"):
         model().fit(numbers[PRIVATE].to_numpy(), Y[PRIVATE], X_public=numbers[PUBLIC].to_numpy())
     assert model().fit(numbers[PRIVATE], Y[PRIVATE], X_public=numbers[PUBLIC]).counts_ is not None
+
+
+@pytest.mark.parametrize("odd", [2**53, 2**64, 1e300, np.inf], ids=str)
+def test_a_large_private_number_does_not_end_a_run(odd):
+    table = pd.DataFrame({"size": rng.integers(0, 9, 260), "town": TABLE["town"]})
+    private = table[PRIVATE].assign(size=[odd, *table["size"][1:200]])
+    assert model().fit(private, Y[PRIVATE], X_public=table[PUBLIC]).counts_ is not None

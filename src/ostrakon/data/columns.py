@@ -459,8 +459,8 @@ def days(column: pd.Series) -> pd.Series:
 def require_same_types(private: Any, public: Any) -> None:
     """Refuse private columns whose types differ from the public ones: in frames and arrays, types depend on all cells.
 
-    One private cell can turn a whole column of numbers or times into text, or integers into floats that are inexact
-    beyond 2**53. Where that would change how other rows are read, the frame is refused.
+    One private cell can turn a whole column of numbers or times into text. Where that would change how other rows are
+    read, the frame is refused.
     Images, sparse matrices, and columns that one of the two lacks are not checked. Raises `InvalidInput` that names the
     column.
     """
@@ -476,12 +476,25 @@ def require_same_types(private: Any, public: Any) -> None:
                 f"The column {name!r} must hold the same in X as in X_public: X has {_in_words(here)}, X_public "
                 f"{_in_words(there)}.{hint}"
             )
-        any_integers = any(pd.api.types.is_integer_dtype(column.dtype) for column in (here, there))
-        if any_integers and (typed(here, "number").abs() >= _EXACT).any():
-            raise InvalidInput(
-                f"The column {name!r} of X must hold numbers below 2**53, where integers and floats agree; give "
-                "greater ones as text."
-            )
+
+
+def with_floats(private: Any, public: Any) -> Any:
+    """Return private rows with floats in every column of public numbers that has one of 2**53 or more, or objects.
+
+    All cells of a column decide its type, and beyond 2**53 integers are exact and floats are rounded. What has no float
+    (infinities, integers of 400 digits) is missing. Text, images and small numbers stay as they are.
+    """
+    here, there = _as_frame(private), _as_frame(public)
+    if here is None or there is None or private is public:
+        return private
+    result = here.copy(deep=False)
+    for name in here.columns.intersection(there.columns):
+        cells = here[name].dropna()
+        if is_number(there[name]) and (is_number(cells) or all(isinstance(cell, _REAL) for cell in cells)):
+            numbers = typed(here[name], "number")
+            if cells.dtype == object or not (numbers[cells.index].abs() < _EXACT).all():
+                result[name] = numbers
+    return result if here is private else result.to_numpy()
 
 
 def _as_frame(X: Any) -> pd.DataFrame | None:
