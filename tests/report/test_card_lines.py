@@ -139,7 +139,8 @@ def check(X, representation, files, tmp_path, monkeypatch, *, needs=None):
         Image.new("RGB", (40, 30 + number), (200, 60, 10)).save(site / "pictures" / f"{number}.jpg")
     found = labels_of(card, site, monkeypatch)
     encoded = any(column["kind"] == "embedding" for column in manifest["input"].get("columns", []))
-    assert len(found) == 1 + ("encoding" in manifest) + ("from_pictures" in manifest)
+    assert len(found) == 1 + ("from_pictures" in manifest)
+    assert ("np.zeros" in card) == ("# your features for the zeros" in card) == (encoded and "encoding" not in manifest)
     assert all(set(labels) <= {"no", "yes"} and labels for labels in found)
     assert ("## The features that it takes" in card) == encoded
     assert ('see "The features that it takes"' in card) == encoded

@@ -23,7 +23,8 @@ from ostrakon.export.onnx_graph import Graph
 from ostrakon.export.onnx_models import classified
 from ostrakon.export.released import ReleasedLabels, ReleasedQuantity, ReleasedStudent
 from ostrakon.export.row_form import RowForm
-from ostrakon.features.representation import Encoder, Representation
+from ostrakon.features.recipe import Recipe
+from ostrakon.features.representation import Representation
 from ostrakon.students.by_label import StudentByLabel
 from ostrakon.students.label_student import LabelRidge
 from ostrakon.validation import InvalidInput
@@ -71,8 +72,8 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
         The content of `student.json`: "version", "format", "file", "loader", "needs", "how_to_load", "input", and
         "classes" or "quantity", with its range. Of several labels also "several_labels"; of a student with sets of
         labels "prediction_sets", with intervals "prediction_intervals"; of networks "layers"; if rows are images,
-        "from_pictures". With a frozen encoder before the student, "encoding": what it "needs" (packages), its "files"
-        and its "lines".
+        "from_pictures". With a frozen encoder before the student, "encoding": what it "needs" (packages) and its
+        "files".
 
     Raises
     ------
@@ -81,8 +82,8 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
 
     Notes
     -----
-    "how_to_load", "lines" and "from_pictures" are lines of Python that load the student and predict made-up rows (with
-    the encoder from raw rows on, or files of pictures), to run inside the folder.
+    "how_to_load" and "from_pictures" are lines of Python that load the student and predict made-up rows (with an
+    encoder raw ones), or files of pictures, to run inside the folder.
 
     Guarantee: nothing but the student is written, the same bytes for the same student. That it was learned from public
     data and released labels is the caller's claim.
@@ -90,8 +91,9 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
     form, representation, model, classes = _parts(student)
     quantity = student.quantity if isinstance(student, ReleasedQuantity) else None
     encoder = representation.encoder if isinstance(representation, Representation) else None
-    encoding = None if encoder is None else _encoding(form, encoder)
-    pictures = _picture_lines(form, None if encoder is None else encoder.recipe())
+    recipe = None if encoder is None else encoder.recipe()
+    lines = None if encoder is None or recipe is None else _encoded_lines(form, recipe, numbers=not encoder.texts_)
+    pictures = _picture_lines(form, recipe)
     if encoder is not None:
         form = form.encoded(encoder)
         representation = replace(representation, encoder=None)
@@ -119,6 +121,7 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
         )
     else:
         file, data, needs = "student.safetensors", plain[0], ["numpy", "torch"]
+    lines, said = lines or _lines(form), "labels" if quantity is None else "values"
     stated = _sets_or_intervals(student)
     shown = "intervals = Student().predict_interval(X, coverage=0.9)  # the lower and the upper end of each row"
     intervals = [shown] if "prediction_intervals" in stated else []
@@ -128,12 +131,12 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
         "file": file,
         "loader": LOADER,
         "needs": needs,
-        "how_to_load": [*_lines(form, said="labels" if quantity is None else "values"), *intervals],
+        "how_to_load": [*lines, f"{said} = Student().predict(X)", *intervals],
         **({"classes": classes.tolist()} if quantity is None else {"quantity": asdict(quantity)}),
         **({"several_labels": True} if isinstance(student, ReleasedLabels) else {}),
         **stated,
         "input": given,
-        **({} if encoding is None else {"encoding": encoding}),
+        **({} if recipe is None else {"encoding": {"needs": list(recipe.needs), "files": list(recipe.files)}}),
         **({} if pictures is None else {"from_pictures": pictures}),
         **({} if plain is None else {"layers": plain[1]}),
     }
@@ -288,20 +291,20 @@ def _numbers(column: Mapping[str, Any]) -> list[str]:
     return [column["name"]] if "width" not in column else [f"{column['name']}.{at}" for at in range(column["width"])]
 
 
-def _lines(form: RowForm, *, said: str) -> list[str]:
-    """Return lines of Python that load the student and predict rows of the right form and scale."""
+def _lines(form: RowForm) -> list[str]:
+    """Return lines of Python that import the student and make rows `X` of the right form and scale."""
     if form.columns is not None:
         zeros = {
             column["name"]: f"np.zeros({column['width']})" for column in form.columns if column["kind"] == "embedding"
         }
         cells = (f"{name!r}: {zeros.get(name, repr(value))}" for name, value in form.example.items())
-        shown = f"X = [{{{', '.join(cells)}}}]  # or a data frame, or rows of csv.DictReader"
+        yours = "your features for the zeros" if zeros else "or a data frame, or rows of csv.DictReader"
         imported = ["import numpy as np"] if zeros else []
-        return [*imported, "from load_student import Student", shown, f"{said} = Student().predict(X)"]
+        return [*imported, "from load_student import Student", f"X = [{{{', '.join(cells)}}}]  # {yours}"]
     least, most = form.example
     shape = ", ".join(map(str, (3, *(form.shape or ()))))
     shown = f"X = np.random.default_rng(0).uniform({least!r}, {most!r}, ({shape}))  # three rows on the public scale"
-    return ["import numpy as np", "from load_student import Student", shown, f"{said} = Student().predict(X)"]
+    return ["import numpy as np", "from load_student import Student", shown]
 
 
 def _picture_lines(form: RowForm, recipe: Any) -> list[str] | None:
@@ -338,15 +341,10 @@ def _picture_lines(form: RowForm, recipe: Any) -> list[str] | None:
     ]
 
 
-def _encoding(form: RowForm, encoder: Encoder) -> dict[str, Any] | None:
-    """Return what makes the numbers that the student takes, from raw rows of `form`; None where it takes them raw."""
-    recipe = encoder.recipe()
-    if recipe is None:
-        return None
-    imported, rows = _raw_rows(form, numbers=not encoder.texts_)
-    lines = [imported, *recipe.lines[:1], "from load_student import Student", rows, *recipe.lines[1:]]
-    facts = {"needs": list(recipe.needs), "files": list(recipe.files)}
-    return {**facts, "lines": [*lines, "labels = Student().predict(X)"]}
+def _encoded_lines(form: RowForm, recipe: Recipe, *, numbers: bool) -> list[str]:
+    """Return `_lines` from raw rows of `form` on, whose features the recipe makes. numbers: as of `_raw_rows`."""
+    imported, rows = _raw_rows(form, numbers=numbers)
+    return [imported, *recipe.lines[:1], "from load_student import Student", rows, *recipe.lines[1:]]
 
 
 def _raw_rows(form: RowForm, *, numbers: bool) -> tuple[str, str]:

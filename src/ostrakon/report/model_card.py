@@ -130,8 +130,7 @@ def _features(content: dict[str, Any], manifest: dict[str, Any]) -> list[str]:
         beside = (
             f" and, in this folder or where Python finds it, {files} of the operator of this release" if files else ""
         )
-        lines += [f"From a row to its label, with `pip install {packages}`{beside}:", ""]
-        lines += ["```python", *encoding["lines"], "```", ""]
+        lines += [f"It needs `pip install {packages}`{beside}.", ""]
     return ["", "## The features that it takes", "", *lines[:-1]]
 
 
