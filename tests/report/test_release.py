@@ -17,6 +17,7 @@ from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.options.options import Options
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.charts import budget_shares, released_charts
+from ostrakon.report.markdown import escaped
 from ostrakon.report.plots import picture
 from ostrakon.report.release import publish
 from ostrakon.report.statement_file import read_statement, write_statement
@@ -165,10 +166,12 @@ def test_the_card_answers_the_questions(finished):
     card = (release / "model_card.md").read_text()
     told = read_statement(release)
     assert f"({told['guarantee']['epsilon']:.10g}, 1e-05)-differentially private" in card
-    for question in ("unit of privacy", "neighbours", "trusted", "noise come from", "tuned, and on what", "composed"):
+    for question in ("unit of privacy", "neighbours", "trusted", "noise come from", "composed"):
         assert question in card
     for item in told["not_covered"]:
         assert item in card
+    for name, source in told["tuned"].items():
+        assert f"\n| {name} | {escaped(source)} |\n" in card
     assert "student.onnx" in card
 
 

@@ -53,6 +53,8 @@ def model_card(
     lines += [f"{escaped(remark)}\n" for remark in remarks]
     lines += ["| Question (from the guideline NIST SP 800-226) | Answer |", "|---|---|"]
     lines += [f"| {question} | {escaped(answer)} |" for question, answer in questions(content)]
+    lines += ["", "| What was tuned | On what (never the private votes) |", "|---|---|"]
+    lines += [f"| {escaped(name)} | {escaped(source)} |" for name, source in content["tuned"].items()]
     lines += ["", "Not covered by this guarantee:" if content["private"] else "Not covered in any case:", ""]
     lines += [f"- {escaped(item)}" for item in content["not_covered"]]
     lines += ["", "## Student", "", "| | |", "|---|---|"]

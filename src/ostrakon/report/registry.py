@@ -7,7 +7,7 @@ from typing import Any
 from ostrakon.accounting.estimates import Agreement, Recall
 from ostrakon.data.files import write_json
 from ostrakon.options.report_details import ReportDetails
-from ostrakon.statements.sentences import claim, of_records, rounds_in_words, tuned_in_words
+from ostrakon.statements.sentences import claim, of_records, rounds_in_words
 
 REGISTRY = "registry.json"
 
@@ -85,7 +85,9 @@ def registry_entry(
             "access_type": "Non-interactive",
         },
         "implementation": {
-            "preprocessing_and_hyperparameter_tuning": f"{tuned_in_words(content)}.",
+            "preprocessing_and_hyperparameter_tuning": _bullets(
+                [*(f"{name}: {source}" for name, source in content["tuned"].items()), "never on the private votes"]
+            ),
             "mechanisms": _bullets(
                 [
                     f"{rounds_in_words(content)}, by ostrakon {content['versions']['ostrakon']}",

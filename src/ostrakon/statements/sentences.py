@@ -86,7 +86,6 @@ def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
         ("How is the budget composed?", f"{content['composition']}."),
         ("Where does the noise come from?", f"{implementation['noise']}."),
         ("Do floating-point numbers leak?", f"{implementation['floating_point']}."),
-        ("What was tuned, and on what?", f"{tuned_in_words(content)}."),
         (
             "Against whom does it hold?",
             "Anyone who sees the whole release, with any other knowledge and any computing power, but not the folder "
@@ -103,12 +102,6 @@ def rounds_in_words(content: dict[str, Any]) -> str:
         one = "record" if of_records(content) else "user"
         return f"{number} teachers vote: every {one} is a teacher of its own. {asked}"
     return f"{number} teachers vote. {asked}"
-
-
-def tuned_in_words(content: dict[str, Any]) -> str:
-    """Return the sources of the settings."""
-    tuned = "; ".join(f"{name}: {source}" for name, source in content["tuned"].items())
-    return f"{tuned}. Nothing was tuned on the private votes"
 
 
 def consent_in_words(content: dict[str, Any]) -> str:
