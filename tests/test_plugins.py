@@ -36,6 +36,7 @@ outside-scaler = outside_package:OutsideEncoder
 [ostrakon.estimators]
 outside-logistic = outside_package:OutsideClassifier
 broken = outside_package:Missing
+sums = outside_package:OutsideClassifier
 """
 
 
@@ -66,6 +67,11 @@ def test_an_encoder_and_an_estimator_are_found_by_their_names(installed):
     learned = learn_representation("outside-scaler", X)
     np.testing.assert_allclose(np.asarray(learned.transform(X)).mean(axis=0), 0, atol=1e-6)
     assert type(make_estimator("outside-logistic", C=0.5)).__name__ == "OutsideClassifier"
+
+
+def test_no_package_can_offer_a_name_that_is_ours(installed):
+    with pytest.raises(InvalidInput, match="There is no estimator 'sums'"):
+        make_estimator("sums", C=0.5)
 
 
 def test_what_cannot_be_loaded_or_is_offered_twice_is_refused(installed):

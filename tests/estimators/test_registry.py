@@ -1,5 +1,6 @@
 """Estimators by name: short ones, import paths, and what is no classifier."""
 
+import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
@@ -7,6 +8,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from ostrakon.estimators import SHORT_NAMES, make_estimator
 from ostrakon.estimators.choices import STUDENTS
 from ostrakon.estimators.registry import in_words, named_in_words
+from ostrakon.run.stages.features import view_of
+from ostrakon.run.stages.learning import Learning
 from ostrakon.students.candidates import table_candidates
 from ostrakon.validation import InvalidInput
 
@@ -49,3 +52,10 @@ def test_every_student_has_plain_words() -> None:
     assert in_words("soft-vote") == "mean of logistic regression and extra trees"
     assert in_words("moments:extra-trees") == "mean of logistic regression from sums of features and extra trees"
     assert in_words("sklearn.svm.SVC(C=2.0)") == "sklearn.svm.SVC(C=2.0)"
+
+
+def test_a_class_whose_name_is_one_of_ours_is_not_described_as_ours() -> None:
+    theirs = type("sums", (LogisticRegression,), {})()
+    X = np.zeros((5, 2))
+    [one] = Learning(X_public=X, view=view_of(X, "raw"), student=theirs).candidates(counts=True, classes=2, queries=5)
+    assert named_in_words(one.name) == one.name == f"{__name__}.sums"

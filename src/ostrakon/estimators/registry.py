@@ -95,6 +95,18 @@ def in_words(name: str) -> str:
     return f"{IN_WORDS[kind]} with {parameters[:-1]}" if parameters else IN_WORDS[kind]
 
 
+def name_of(choice: Any) -> str:
+    """Return the name of a student that was chosen: of an object its class, with its module if the name is one of ours.
+
+    >>> name_of("sums"), name_of(type("sums", (), {"__module__": "theirs"})())
+    ('sums', 'theirs.sums')
+    """
+    if isinstance(choice, str):
+        return choice
+    kind = type(choice)
+    return f"{kind.__module__}.{kind.__name__}" if kind.__name__ in IN_WORDS else kind.__name__
+
+
 def named_in_words(name: str) -> str:
     """Return what the named student is, and its name in parentheses.
 
@@ -147,7 +159,9 @@ def make_estimator(name: str, **parameters: Any) -> Any:
 
 def _import(name: str, path: str) -> Any:
     module_name, _, attribute = path.rpartition(".")
-    if not module_name and (offered := from_entry_point("ostrakon.estimators", name)) is not None:
+    # A statement describes our names in words, so no package may offer one of them.
+    offered = None if module_name or name in IN_WORDS else from_entry_point("ostrakon.estimators", name)
+    if offered is not None:
         return offered
     if not module_name:
         names = ", ".join(SHORT_NAMES)

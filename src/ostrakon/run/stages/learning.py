@@ -8,6 +8,7 @@ from sklearn.base import clone
 
 from ostrakon.data.embeddings import groups
 from ostrakon.estimators.choices import is_images, make_student, takes_rows
+from ostrakon.estimators.registry import name_of
 from ostrakon.features.cells import CellFeatures
 from ostrakon.features.rowwise import row_count, take_rows
 from ostrakon.options.options import ACCURACY, AUTO, is_auto
@@ -44,8 +45,9 @@ class Learning:
         """
         if not is_auto(self.student):
             student = make_student(self.student, seed=self.seed, counts=counts, representation=self.view.representation)
-            name = self.student if isinstance(self.student, str) else type(self.student).__name__
-            return [Candidate(name=name, student=student, takes_rows=takes_rows(student, self.X_public))]
+            return [
+                Candidate(name=name_of(self.student), student=student, takes_rows=takes_rows(student, self.X_public))
+            ]
         if self.sees_images:
             return image_candidates(
                 counts=counts,
