@@ -289,7 +289,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         return whole_table
 
     def predict_sets(self, X: Any, coverage: float = 0.9) -> list[list[Any]]:
-        """Predict a set of labels for every row, so that sets hold the right label at least this often.
+        """Predict a set of labels for every row, so that the right label is in it at least this often.
 
         Parameters
         ----------
@@ -421,9 +421,8 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         require_different(classes.tolist())
         number_of = {label: number for number, label in enumerate(classes.tolist())}
         if same := alike(classes.tolist()):
-            warnings.warn(
-                f"The classes {alike_in_words(same)} differ in capitals, spaces or signs alone.", stacklevel=3
-            )
+            words = "only in capitals, spaces, commas or signs such as $"
+            warnings.warn(f"The classes {alike_in_words(same)} differ {words}.", stacklevel=3)
         foreign = {label: times for label, times in counts.items() if label not in number_of}
         if foreign:
             raise InvalidInput(foreign_labels(foreign, len(numbers), f"is not among the classes {classes.tolist()!r}"))

@@ -28,7 +28,8 @@ def test_it_is_named_as_what_it_is():
     assert Agreement(**GIVEN).title == "Estimated accuracy"
     other = Agreement(**{**GIVEN, "of": "majority", "against": "held-out released answers"})
     assert other.title == (
-        "Agreement with held-out released answers (not an accuracy), of always the most frequent class"
+        "Agreement with released answers that the student did not learn from (not an accuracy), of always the most "
+        "frequent class"
     )
     assert other.in_words() == "between 82.4% and 83.7%"
 

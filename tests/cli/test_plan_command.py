@@ -134,7 +134,11 @@ def test_what_no_mechanism_takes_is_refused(planned):
 def test_the_rehearsal_follows_the_table_and_says_how_far_it_is(planned):
     code, out, err = planned("--epsilons", 2, "--student", "logistic", "--repetitions", 2)
     assert code == 0
-    assert err.splitlines() == ["Reading the public rows …", "Pricing …", "Computing features of the public rows …"]
+    assert err.splitlines() == [
+        "Reading the public rows …",
+        "Computing privacy costs …",
+        "Computing features of the public rows …",
+    ]
     order = [out.index(text) for text in ("attacker right", "Simulated 1 of 2", "Simulated 2 of 2", "95% interval")]
     assert order == sorted(order)
     words = " ".join(out.split())

@@ -322,15 +322,16 @@ def test_words_that_differ_in_capitals_alone_are_pointed_out(folder: Path) -> No
     public.to_csv(folder / "public.csv", index=False)
     task = open_task(*files(folder), target="ill", classes=["no", "yes", "No"])
     assert [warning.partition("; make")[0] for warning in task.understood(public_rows=N).warnings] == [
-        "The classes 'No', 'no' differ in capitals, spaces or signs alone",
-        "The categories 'Ulm', 'ulm'; 'B onn', 'Bonn' of 'city' differ in capitals, spaces or signs alone",
+        "The classes 'No', 'no' differ only in capitals, spaces, commas or signs such as $",
+        "The categories 'Ulm', 'ulm'; 'B onn', 'Bonn' of 'city' differ "
+        "only in capitals, spaces, commas or signs such as $",
     ]
-    with pytest.raises(InvalidInput, match=r"the label of .* \(a label differs from 'No' in capitals, spaces or signs"):
+    with pytest.raises(InvalidInput, match=r"the label of .* \(a label differs from 'No' only in capitals, spaces"):
         open_task(*files(folder), target="ill", classes=["No", "yes"])
     private = pd.read_csv(folder / "private.csv")
     private["ill"] = np.where(np.arange(len(private)) % 2, private["ill"], private["ill"].str.upper())
     private.to_csv(folder / "private.csv", index=False)
-    with pytest.raises(InvalidInput, match=r"alone: 'NO', 'no'; 'YES', 'yes'\. Make the spellings the same"):
+    with pytest.raises(InvalidInput, match=r"such as \$: 'NO', 'no'; 'YES', 'yes'\. Make the spellings the same"):
         open_task(*files(folder), target="ill")
 
 
@@ -346,7 +347,7 @@ def test_equal_columns_and_numbers_in_two_forms_are_pointed_out(folder: Path) ->
     assert [warning.partition("; ")[0] for warning in warnings] == [
         "The columns 'a', 'again' are equal in every public row",
         "The columns 'city', 'town' are equal in every public row",
-        "The categories '1,280', '1280' of 'size' differ in capitals, spaces or signs alone",
+        "The categories '1,280', '1280' of 'size' differ only in capitals, spaces, commas or signs such as $",
     ]
 
 

@@ -57,7 +57,7 @@ def test_a_run_teaches_a_student_within_its_epsilon(task, tmp_path):
     assert outcome.agreement["majority"] < 0.6 < 0.8 < outcome.agreement[outcome.student_name]
     student = content["tuned"]["student"]
     assert student.startswith(f"{named_in_words(outcome.student_name)}, ")
-    assert " on held-out released answers (agreement: " in student
+    assert " on released answers that the student did not learn from (agreement: " in student
     assert not (tmp_path / "run" / "private" / "teachers").exists()
 
 

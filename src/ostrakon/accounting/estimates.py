@@ -19,6 +19,9 @@ UNDECIDED = (
 NO_BETTER = "Warning: the noisy numbers in the release do not show"
 """How remarks begin on a student whose estimate allows no decision, and on one whose estimate is not higher."""
 
+UNTAUGHT = "released answers that the student did not learn from"
+"""The held-out released answers, for readers."""
+
 Of = Literal["student", "majority"]
 Against = Literal["private labels", "held-out released answers"]
 
@@ -88,7 +91,7 @@ class Agreement:
     def title(self) -> str:
         """A heading for the numbers."""
         private = self.against == "private labels"
-        what = "Estimated accuracy" if private else f"Agreement with {self.against} (not an accuracy)"
+        what = "Estimated accuracy" if private else f"Agreement with {UNTAUGHT} (not an accuracy)"
         return f"{what}{'' if self.of == 'student' else ', of always the most frequent class'}"
 
     def in_words(self) -> str:

@@ -92,7 +92,7 @@ def plan(
         if done * repetitions % total == 0:
             say(f"Simulated {done} of {total}")
 
-    begin("Pricing")
+    begin("Computing privacy costs")
     result = outlook(
         public_rows,
         settings,

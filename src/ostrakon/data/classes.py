@@ -234,7 +234,9 @@ def _require_named(counts: Mapping[str | None, int], names: Sequence[str], what:
     if not foreign:
         return
     near = next((label for label in names for other in foreign if alike([str(other), label])), None)
-    hint = "" if near is None else f" (a label differs from {near!r} in capitals, spaces or signs alone)"
+    hint = (
+        "" if near is None else f" (a label differs from {near!r} only in capitals, spaces, commas or signs such as $)"
+    )
     wrong = f"of the private {what} does not occur in {where}{hint}; name all classes with --classes"
     raise InvalidInput(foreign_labels(foreign, sum(counts.values()), wrong))
 
@@ -329,8 +331,8 @@ def _unlisted(counts: Mapping[str | None, int], what: str) -> str:
     if alike(seen):
         frequent = f": {alike_in_words(same)}" if (same := alike(labels)) else ""
         return (
-            f"The {what} has labels that differ in capitals, spaces or signs alone{frequent}. Make the spellings the "
-            "same in the files, then name the classes with --classes."
+            f"The {what} has labels that differ only in capitals, spaces, commas or signs such as ${frequent}. Make "
+            "the spellings the same in the files, then name the classes with --classes."
         )
     option = f"--classes {shlex.quote(joined(labels))}" if len(labels) > 1 else None
     subject = f"The classes of the {what}" if what != FOLDERS else f"The classes are the {FOLDERS}; they"

@@ -106,8 +106,9 @@ class Columns:
     Columns that do not vary in the public rows are left out, whole numbers that number or name the rows are too and,
     unless text is read, so is text that is nearly unique in every row (names, free text).
     A column of numbers or dates with a few words in it has missing values in their cells.
-    notes: why a column was left out, and which cells of a kept one count as missing. alike: categories that differ in
-    capitals, spaces or signs alone. equal: columns that are equal in every public row. All from public cells alone.
+    notes: why a column was left out, and which cells of a kept one count as missing. alike: categories that differ
+    only in capitals, spaces or the signs of a number. equal: columns that are equal in every public row. All from
+    public cells alone.
 
     Guarantee: learned from public rows alone, and applied cell by cell: no private row influences how another
     is read, so the votes of a teacher depend on its own shard.
@@ -243,7 +244,7 @@ def _equal(public: pd.DataFrame, kinds: dict[str, Kind]) -> tuple[tuple[str, ...
 
 
 def alike(words: Iterable[Any]) -> tuple[tuple[str, ...], ...]:
-    """Return groups of words that differ in capitals, spaces or the signs of a number alone, in order.
+    """Return groups of words that differ only in capitals, spaces or the signs of a number, in order.
 
     >>> alike(["No", "yes", "no ", "1280", "1,280"])
     (('No', 'no '), ('1,280', '1280'))

@@ -126,8 +126,8 @@ def _warnings(columns: Columns, target: str, classes: Sequence[str]) -> tuple[st
         for names in columns.equal
     ]
     warnings += [
-        f"{pair} differ in capitals, spaces or signs alone; make the spellings the same in the files if they "
-        "mean the same."
+        f"{pair} differ only in capitals, spaces, commas or signs such as $; make the spellings the same in the files "
+        "if they mean the same."
         for pair in pairs
     ]
     if looks_like_a_quantity(classes):

@@ -52,7 +52,7 @@ _MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 _AT_ONCE = 1024
 NO_SETS = (
     "Prediction sets need a student of one label a row, of per-record teachers, whose probabilities were tried on at "
-    "least 50 held-out queries; this one was not."
+    "least 50 queries that it did not learn from; this one was not."
 )
 NO_INTERVALS = (
     "Intervals need a student whose errors on the private records were counted: that of a run with enough records for "
@@ -89,7 +89,7 @@ class Student:
         return self.classes_[self._answers(rows)[0]]
 
     def predict_sets(self, rows: Any, coverage: float = 0.9) -> list[list[Any]]:
-        """For every row the labels of a set; model_card.md says how often sets hold the right label."""
+        """For every row the labels of a set; model_card.md says how often the right label is in it."""
         sets = self.description.get("prediction_sets")
         if sets is None:
             raise ValueError(NO_SETS)

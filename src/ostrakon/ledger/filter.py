@@ -118,7 +118,7 @@ class Filter:
         epsilon, delta, kind = _epsilon("epsilon", epsilon), fraction("delta", delta), one_of("kind", kind, KINDS)
         of_gaussian, of_renyi, of_failures = (below(share * Fraction(delta)) for share in KINDS[kind])
         if order is not None and not of_renyi:
-            raise InvalidInput(f"order must be left out of an account of kind {kind}, which has no Rényi lane.")
+            raise InvalidInput(f"order must be left out of an account of kind {kind}: it adds up no Rényi divergences.")
         rho = None
         if of_renyi:
             order = _best_order(epsilon, of_renyi) if order is None else _order("order", order)
@@ -303,7 +303,7 @@ def _best_order(epsilon: float, delta: float) -> float:
     room = {order: rho_within(epsilon, delta, order) for order in ORDERS}
     known = {order: rho / order for order, rho in room.items() if rho is not None}
     if not known:
-        raise InvalidInput(f"epsilon must be larger for a Rényi lane at this delta, got {epsilon!r}.")
+        raise InvalidInput(f"epsilon must be larger to add up Rényi divergences at this delta, got {epsilon!r}.")
     return max(known, key=lambda order: known[order])
 
 

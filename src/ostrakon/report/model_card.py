@@ -150,7 +150,7 @@ def _files(
     registry = "a draft for the registry of differential privacy deployments; the operator replaces each null"
     draft = {REGISTRY: registry} if content["private"] else {}
     rows = "public rows" if content["protects"] == "records" else "rows of the data, whose features are public,"
-    sums = "noisy sums of features (direction 0: a constant) for each label"
+    sums = "noisy sums of features for each label, one line per feature (line 0: a feature that is the same for all)"
     if cells:
         rows = "cells of columns"
         sums = "for pairs of columns, the noisy and scaled number of records in each cell"

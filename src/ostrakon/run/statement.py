@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ostrakon.accounting.adjacent import Adjacent
+from ostrakon.accounting.estimates import UNTAUGHT
 from ostrakon.data.quantity import rounded
 from ostrakon.estimators.registry import in_words, named_in_words
 from ostrakon.features.moments import is_centred
@@ -61,7 +62,7 @@ def choice_in_words(selection: Selection) -> str:
             if selection.chosen.fallback
             else "the first in a fixed order of those that are equal within the noise"
         )
-    return f"{named_in_words(selection.chosen.name)}, {why} on held-out released answers (agreement: {tried})"
+    return f"{named_in_words(selection.chosen.name)}, {why} on {UNTAUGHT} (agreement: {tried})"
 
 
 def calibration_in_words(selection: Selection, *, labels: bool, errors_of: str = "") -> dict[str, str]:

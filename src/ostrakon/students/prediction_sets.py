@@ -63,10 +63,11 @@ class PredictionSets:
         )
         whose = "users" if "users" in self.of else "records"
         return (
-            "`predict_sets(rows, coverage=0.9)` gives every row a set of labels, which holds the right label of at "
-            f"least 90% of the {self.of}. Mean number of labels in a set: {numbers}. The coverage was estimated from "
-            f"held-out released counts: it holds in {CONFIDENCE:.0%} of runs, if public and private rows with similar "
-            f"features are alike. It is a mean over all {whose}: few or none of a rare class may be covered."
+            "`predict_sets(rows, coverage=0.9)` gives every row a set of labels; for at least 90% of the "
+            f"{self.of}, the right label is in it. Mean number of labels in a set: {numbers}. The coverage was "
+            f"estimated from released counts that the student did not learn from: it is right in {CONFIDENCE:.0%} of "
+            "runs, if public and private rows with similar features are alike. It is a mean over all "
+            f"{whose}: few or none of a rare class may be covered."
         )
 
 
