@@ -52,6 +52,7 @@ def registry_entry(
     guarantee, unit = content["guarantee"], content["unit_of_privacy"]
     curators = [{"data_curator_name": details.operator, "data_curator_type": None}]
     implementation = content["implementation"]
+    tuned = [*(f"{name}: {source}" for name, source in content["tuned"].items()), "never on the private votes"]
     optional = {
         "utility": _bullets([f"{one.title}: {one.in_words()}, of {one.counted}" for one in estimates]),
         "additional_information": None if details.contact is None else f"Contact: {details.contact}",
@@ -85,9 +86,7 @@ def registry_entry(
             "access_type": "Non-interactive",
         },
         "implementation": {
-            "preprocessing_and_hyperparameter_tuning": _bullets(
-                [*(f"{name}: {source}" for name, source in content["tuned"].items()), "never on the private votes"]
-            ),
+            "preprocessing_and_hyperparameter_tuning": _bullets(tuned),
             "mechanisms": _bullets(
                 [
                     f"{rounds_in_words(content)}, by ostrakon {content['versions']['ostrakon']}",
