@@ -67,7 +67,8 @@ def test_a_range_without_the_values_warns_and_does_not_refuse():
 
 
 def test_a_range_far_wider_than_needed_is_named(model):
-    wide = ostrakon.PATERegressor(epsilon=2.0, range=(0, 80), random_state=0).fit(X, Y, X_public=PUBLIC)
+    wide = ostrakon.PATERegressor(epsilon=2.0, range=(0, 80), random_state=0, mechanism="quantity-gnmax(histogram=0)")
+    wide.fit(X, Y, X_public=PUBLIC)
     assert any("in the lower quarter of the range" in remark for remark in wide.statement_.remarks)
     assert not any("quarter of the range" in remark for remark in model.statement_.remarks)
 

@@ -291,9 +291,9 @@ def test_repr_and_parameters_name_every_field(case: Case):
     mechanism = case.build()
     fields = [field.name for field in dataclasses.fields(mechanism)]
     # The plan sets the number of classes over which sums are centred; an unknown one is not a parameter. Runs without
-    # corrections, counts of errors and other linear features have the parameters of before; those of a quantity
-    # always state counts of errors.
-    left_out = {"centred_classes": None, "corrections": 0.0, "linear": 0.2} | (
+    # corrections, counts of errors, a histogram and other linear features have the parameters of before; those of a
+    # quantity always state counts of errors.
+    left_out = {"centred_classes": None, "corrections": 0.0, "linear": 0.2, "histogram": 0.0} | (
         {} if mechanism.name == "quantity-gnmax" else {"errors": 0.0}
     )
     known = [name for name in fields if name not in left_out or getattr(mechanism, name) != left_out[name]]

@@ -8,6 +8,7 @@ import pytest
 
 from ostrakon.features.sums import SumMap
 from ostrakon.mechanisms import LabelsGNMax, MomentGNMax, QuantityGNMax
+from ostrakon.teachers.errors import Histogram
 from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, BoundedVotes, Moments, SplitVotes
@@ -84,6 +85,55 @@ def test_counts_of_errors_by_hand_and_as_the_composition_of_two_gaussians():
     assert mechanism.under("take-out").run_cost(queries=10).mu == pytest.approx(removed, rel=1e-9)
     assert sum(mechanism.cost_shares.values()) == pytest.approx(1)
     assert QuantityGNMax(sigma2=8.0).error_noise is None
+
+
+def test_a_histogram_by_hand_and_as_the_composition_of_gaussians():
+    mechanism = QuantityGNMax(sigma2=8.0, max_contributions=2, moments=0.6, errors=0.1, histogram=0.05)
+    noises = mechanism.moment_noise, mechanism.error_noise, mechanism.histogram_noise
+    parts = 2 * 2 / 8.0**2, *(2 / noise**2 for noise in noises)
+    assert [part / sum(parts) for part in parts] == pytest.approx([0.25, 0.6, 0.1, 0.05], rel=1e-12)
+    assert math.sqrt(sum(parts)) <= mechanism.run_cost(queries=10).mu < 1.000001 * math.sqrt(sum(parts))
+    removed = math.sqrt(parts[0] / 2 + parts[1] / 4 + parts[2] / 2 + parts[3] / 2)
+    assert removed <= mechanism.under("take-out").run_cost(queries=10).mu < 1.000001 * removed
+    assert mechanism.cost_shares["histogram of the target"] == pytest.approx(0.05)
+    assert mechanism.under("take-out").cost_shares["histogram of the target"] == pytest.approx(
+        parts[3] / 2 / removed**2
+    )
+
+
+def test_one_record_attains_the_price_of_the_histogram():
+    rule = Histogram(n_bins=16)
+    one, other = (rule.contributions_of((np.zeros(1, int), np.zeros((1, 1)), np.array([t]))).counts for t in SHARES)
+    assert np.square(one).sum() == np.square(other).sum() == STEPS**2
+    assert np.square(one - other).sum() == 2 * STEPS**2
+    # A user with rows at both ends splits its vote.
+    both = rule.contributions_of((np.zeros(4, int), np.zeros((4, 1)), np.array([0, 0, 0, STEPS]))).counts
+    assert both.ravel()[[0, -1]].tolist() == [768, 256]
+
+
+@pytest.mark.parametrize(
+    ("histogram", "message"),
+    [
+        (0.2, "histogram must be below 0.2, so that the votes get a share, got 0.2"),
+        (-0.1, "histogram must be a finite number of at least 0, got -0.1"),
+        (math.nan, "histogram must be a finite number of at least 0, got nan"),
+        (True, "histogram must be a finite number of at least 0, got True"),
+        (1e-30, "histogram must be 0, or a share that leaves the histogram noise of at most"),
+    ],
+)
+def test_shares_of_the_histogram_that_are_refused(histogram, message):
+    with pytest.raises(ValueError, match=message):
+        QuantityGNMax(sigma2=8.0, histogram=histogram)
+
+
+def test_noise_on_the_histogram_is_what_is_paid_for():
+    mechanism, exact = QuantityGNMax(sigma2=3.0, histogram=0.05), np.full((40_000, 1), 7 * STEPS)
+    drawn = mechanism.noisy_histogram(Moments(exact, teachers=300_000), np.random.default_rng(1))
+    assert (drawn * STEPS == np.rint(drawn * STEPS)).all()
+    # Five standard errors; noise of 0.97 of that width would fail.
+    assert (drawn - 7).std() == pytest.approx(mechanism.histogram_noise, rel=5 / math.sqrt(2 * drawn.size))
+    with pytest.raises(ValueError, match="histogram must be above 0"):
+        QuantityGNMax(sigma2=3.0).noisy_histogram(Moments(exact, teachers=300_000), np.random.default_rng(1))
 
 
 @pytest.mark.parametrize(

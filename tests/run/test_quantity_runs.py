@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import ostrakon
+import ostrakon.run.steps as steps
 from ostrakon.cli import app
 from ostrakon.data.quantity import Quantity
 from ostrakon.export.student_files import load_student
@@ -80,10 +81,12 @@ def test_the_command_line_from_a_table_to_a_release(files, tmp_path):
 
 @pytest.mark.slow
 def test_votes_of_tables_are_those_of_rows_in_memory(files, tmp_path):
-    ostrakon.train(**options(files, by=None, test=None, out=tmp_path / "run", drop="who", seed=0))
+    # The noise of a histogram would differ.
+    asked = {"mechanism": "quantity-gnmax(histogram=0)"}
+    ostrakon.train(**options(files, by=None, test=None, out=tmp_path / "run", drop="who", seed=0, **asked))
     stored = np.load(tmp_path / "run" / "private" / "votes.npy")
     private, public = pd.read_csv(files / "private.csv"), pd.read_csv(files / "public.csv")
-    model = ostrakon.PATERegressor(range=(5, 45), random_state=0, allow_shared_rows=True)
+    model = ostrakon.PATERegressor(range=(5, 45), random_state=0, allow_shared_rows=True, **asked)
     columns = ["age", "kind", "size"]
     model.fit(private[columns], private["price"], X_public=public[columns])
     assert stored[: len(model.queries_)].sum() == 3000 * STEPS == model.votes_.counts.sum()
@@ -99,7 +102,7 @@ def test_a_record_moves_its_own_contribution_alone(files, tmp_path):
         private.to_csv(tmp_path / f"{number}.csv", index=False)
         ostrakon.train(
             private=tmp_path / f"{number}.csv", public=files / "public.csv", target="price", range="5,45",
-            out=tmp_path / f"run{number}", seed=0,
+            out=tmp_path / f"run{number}", seed=0, mechanism="quantity-gnmax(histogram=0)",
         )  # fmt: skip
         tables.append(np.load(tmp_path / f"run{number}" / "private" / "votes.npy"))
     moved = tables[1] - tables[0]
@@ -107,6 +110,64 @@ def test_a_record_moves_its_own_contribution_alone(files, tmp_path):
     assert np.count_nonzero(cells) == 2
     assert np.square(cells).sum() == 2 * STEPS**2
     assert 0 < np.square(sums).sum() <= 2 * STEPS**2
+
+
+WIDE = {"by": None, "drop": "who", "range": "-100,400", "seed": 0, "epsilon": 2}
+
+
+@pytest.mark.slow
+def test_a_noisy_histogram_narrows_a_wide_range(files, tmp_path):
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    ostrakon.train(**options(files, **WIDE, out=tmp_path / "run", ledger=url, budget=10))
+    release = tmp_path / "run" / "release"
+    statement = json.loads((release / "statement.json").read_text())
+    low, high = statement["clipped"]["low"], statement["clipped"]["high"]
+    assert -30 < low < 25
+    assert 45 < high < 110
+    said = load_student(release).predict(pd.read_csv(files / "test.csv"))
+    assert low <= said.min() <= said.max() <= high
+    assert json.loads((tmp_path / "run" / "private" / "evaluation.json").read_text())["r2"] > 0.7
+    card = " ".join((release / "model_card.md").read_text().split())
+    part = f"{low:.10g} to {high:.10g}"
+    assert f"from -100 to 400. Its estimates are from {part}: private values outside counted as the nearest" in card
+    assert f"By this noisy histogram nearly all values are from {part};" in card
+    table = pd.read_csv(release / "noisy_histogram.csv")
+    assert table["up_to"].iloc[-1] == 400
+    assert table["records"].sum() == pytest.approx(3000, abs=6 * 30 * len(table) ** 0.5)
+    assert CliRunner().invoke(app, ["ledger", "verify", url, str(release)]).exit_code == 0
+    # The same release gives the same student, and another one for other bins is refused.
+    refitted = CliRunner().invoke(
+        app, ["refit", str(release), "--public", str(files / "public.csv"), "--out", str(tmp_path / "again")]
+    )
+    assert refitted.exit_code == 0, refitted.output
+    np.testing.assert_array_equal(load_student(tmp_path / "again").predict(pd.read_csv(files / "test.csv")), said)
+
+
+@pytest.mark.slow
+def test_a_run_that_stops_after_its_histogram_draws_no_other(files, tmp_path, monkeypatch):
+    asked, folder = options(files, **WIDE, out=tmp_path / "run"), tmp_path / "run" / "private"
+    with monkeypatch.context() as stopped:
+        stopped.setattr(steps, "collect_votes", lambda *given: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ostrakon.train(**asked)
+    drawn = (folder / "noise" / "histogram-1.npy").read_bytes()
+    ostrakon.train(**asked)
+    assert (folder / "noise" / "histogram-1.npy").read_bytes() == drawn
+    assert (tmp_path / "run" / "release" / "noisy_histogram.csv").exists()
+
+
+@pytest.mark.slow
+def test_one_record_moves_two_bins_by_one_vote(files, tmp_path):
+    private, tables = pd.read_csv(files / "private.csv").drop(columns="who"), []
+    for number, price in enumerate((10.0, 45.0)):
+        private.loc[7, ["age", "price"]] = [20 + 60 * number, price]
+        private.to_csv(tmp_path / f"{number}.csv", index=False)
+        asked = {"private": tmp_path / f"{number}.csv", "public": files / "public.csv", "target": "price", "seed": 0}
+        ostrakon.train(**asked, range="5,45", out=tmp_path / f"run{number}")
+        tables.append(np.load(tmp_path / f"run{number}" / "private" / "histogram.npy"))
+    moved = tables[1] - tables[0]
+    assert sorted(moved[moved != 0]) == [-STEPS, STEPS]
+    assert tables[0].sum() == 3000 * STEPS
 
 
 def _queries(folder):

@@ -20,7 +20,7 @@ from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, target_fields
 from ostrakon.run.steps import plan_of
 from ostrakon.run_audit.audit_run import audit_run
-from ostrakon.run_audit.repeated import CORRECTION_SUMS, COUNTS, ERROR_COUNTS, SUMS
+from ostrakon.run_audit.repeated import CORRECTION_SUMS, COUNTS, ERROR_COUNTS, HISTOGRAM_COUNTS, SUMS
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
 
@@ -97,15 +97,16 @@ def test_errors_that_are_counted_twice_are_refuted(tmp_path, monkeypatch):
     monkeypatch.setattr(errors, "error_steps", lambda *given, **more: 2 * said(*given, **more))
     found = audited(tmp_path, task=task_of_classes, mechanism="moment-gnmax")
     assert found.refuted
-    assert "added 1840 votes to the counts of errors" in found.contradiction
+    assert "added 1840 votes to the noisy counts of errors" in found.contradiction
 
 
 @pytest.mark.slow
 def test_a_sound_run_is_not_refuted_and_its_counts_of_errors_are_attacked_too(tmp_path):
-    found = audited(tmp_path)
+    found = audited(tmp_path, parameters={"errors": 0.3, "moments": 0.3, "histogram": 0.2})
     assert found.contradiction is None
     assert not found.refuted
-    assert found.certified.keys() == {COUNTS, SUMS, ERROR_COUNTS}
+    assert found.certified.keys() == {COUNTS, SUMS, HISTOGRAM_COUNTS, ERROR_COUNTS}
+    assert 0.1 < found.certified[HISTOGRAM_COUNTS] < found.claimed
     # A canary in each of 2,000 repetitions attains most of the 30% of mu squared that the counts of errors cost.
     assert 0.2 < found.certified[ERROR_COUNTS] < found.claimed
 

@@ -98,6 +98,7 @@ def _sampled(subject: Mechanism, rng: np.random.Generator) -> dict[str, tuple[Fl
         samples["noisy counts"] = noise, subject.vote_noise
     sums = Moments(exact * STEPS, teachers=_TEACHERS)
     for what, sigma, draw in (
+        ("noisy histogram of the target", subject.histogram_noise, subject.noisy_histogram),
         ("noisy sums of features", subject.moment_noise, subject.noisy_moments),
         ("noisy corrections", subject.correction_noise, subject.noisy_corrections),
         ("noisy counts of errors", subject.error_noise, subject.noisy_errors),

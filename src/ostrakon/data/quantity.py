@@ -97,6 +97,13 @@ class Quantity:
         """Convert shares of the range, 0 to 1, to the unit of the target."""
         return self.low + (self.high - self.low) * np.asarray(shares, np.float64)
 
+    def part(self, span: tuple[int, int] | None) -> "Quantity":
+        """Return a part of the range, from whole steps of 1/`STEPS`; the range itself for None."""
+        if span is None:
+            return self
+        low, high = self.values(np.array(span) / STEPS).tolist()
+        return Quantity(low=low, high=high)
+
     def clipped_in_words(self, share: float) -> tuple[str, ...]:
         """Return one sentence for the trusted side on the share of private values outside the range; () if there are
         none.

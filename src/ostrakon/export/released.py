@@ -76,21 +76,23 @@ class ReleasedLabels(ReleasedStudent):
 class ReleasedQuantity(RegressorMixin, BaseEstimator):
     """A student that estimates a quantity, behind all that raw rows go through. Already fitted.
 
-    form, representation: as of `ReleasedStudent`. student: predicts shares of the range, 0 to 1. quantity: the range.
-    intervals: what makes intervals; None for a student whose errors were not counted.
+    form, representation: as of `ReleasedStudent`. quantity: the range. clipped: the part of it to which private values
+    were clipped. student: predicts shares of this part, 0 to 1. intervals: what makes intervals; None for a student
+    whose errors were not counted.
     """
 
     form: RowForm
     representation: Any
     student: Any
     quantity: Quantity
+    clipped: Quantity
     intervals: PredictionIntervals | None = None
 
     def predict(self, X: Any) -> Any:
-        """Return the estimated quantity of every raw row, within its range."""
+        """Return the estimated quantity of every raw row, within the part of the range to which values were clipped."""
         rows = self.form.read(X)
         inputs = rows if self.representation is None else np.asarray(self.representation.transform(rows), np.float64)
-        return self.quantity.values(self.student.predict(inputs))
+        return self.clipped.values(self.student.predict(inputs))
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
         """Return the lower and the upper end of the interval of every raw row; see `PATERegressor.predict_interval`."""

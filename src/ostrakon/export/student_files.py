@@ -90,6 +90,7 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
     """
     form, representation, model, classes = _parts(student)
     quantity = student.quantity if isinstance(student, ReleasedQuantity) else None
+    clipped = student.clipped if isinstance(student, ReleasedQuantity) else None
     encoder = representation.encoder if isinstance(representation, Representation) else None
     recipe = None if encoder is None else encoder.recipe()
     lines = None if encoder is None or recipe is None else _encoded_lines(form, recipe, numbers=not encoder.texts_)
@@ -116,7 +117,7 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
     if plain is None:
         file, data, needs = (
             "student.onnx",
-            _as_graph(form, representation, model, classes, quantity),
+            _as_graph(form, representation, model, classes, clipped),
             ["numpy", "onnxruntime"],
         )
     else:
@@ -243,7 +244,8 @@ def _as_graph(
     """Return `student.onnx`: from rows as the loader reads them to "place" among the classes, "label" and
     "probabilities".
 
-    Of a quantity, to its "value"; of several labels, to 0 or 1 for each as their "place".
+    Of a quantity, to its "value", and `quantity` is the range of the student's shares; of several labels, to 0 or 1 for
+    each as their "place".
     """
     graph = Graph()
     rows = _inputs(graph, form)

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -55,6 +55,8 @@ class SumMap:
         Random directions, each divided by its width.
     linear : float
         Share of the squared length of a row's features for linear ones.
+    span : tuple of (int, int)
+        The part of the range to which a quantity is clipped before it is summed, in whole steps from 0 to `STEPS`.
 
     Notes
     -----
@@ -69,9 +71,10 @@ class SumMap:
     knots: FloatArray
     waves: FloatArray
     linear: float = LINEAR
+    span: tuple[int, int] = (0, STEPS)
 
     @classmethod
-    def of(cls, public: ArrayLike, *, linear: float = LINEAR) -> Self:
+    def of(cls, public: ArrayLike, *, linear: float = LINEAR, span: tuple[int, int] = (0, STEPS)) -> Self:
         """Return the map for features of public rows, (rows, features). Errors: `InvalidInput` for features that are
         not finite."""
         points = np.asarray(public, np.float64)
@@ -86,9 +89,8 @@ class SumMap:
         directions = np.random.default_rng(0).normal(size=(len(WIDTHS), DIRECTIONS, len(centre)))
         scaled = directions / (radius * np.asarray(WIDTHS)[:, None, None])
         waves = np.ascontiguousarray(scaled.reshape(-1, len(centre)).T)
-        return cls(
-            centre=centre, radius=radius, axes=axes.copy(), ranked=ranked, knots=knots, waves=waves, linear=linear
-        )
+        parts: dict[str, Any] = {"axes": axes.copy(), "ranked": ranked, "knots": knots, "waves": waves}
+        return cls(centre=centre, radius=radius, **parts, linear=linear, span=span)
 
     @property
     def features(self) -> int:
@@ -186,6 +188,11 @@ class SumMap:
             longest_squared=CONSTANT**2,
             near=(self.centre, self.radius),
         )
+
+    def clipped(self, quantity: IntArray) -> IntArray:
+        """Return quantities, whole steps of the range, (rows,), as whole steps of its part `span`, 0 to `STEPS`."""
+        low, high = self.span
+        return ((np.clip(quantity, low, high) - low) * STEPS + (high - low) // 2) // (high - low)
 
     @property
     def longest(self) -> float:

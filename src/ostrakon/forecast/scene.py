@@ -17,10 +17,11 @@ from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.noise_log import Log
-from ostrakon.run.stages.answers import answer_queries
+from ostrakon.run.stages.answers import NOTHING, Answers, answer_queries
 from ostrakon.run.stages.corrections import ErrorInputs, corrected, correction_rule
 from ostrakon.run.stages.features import View
 from ostrakon.run.stages.learning import Learning
+from ostrakon.run.stages.narrowing import HISTOGRAM, histogram_rule, narrowed
 from ostrakon.run.stages.queries import queries_of
 from ostrakon.run.stages.selected import released_counts
 from ostrakon.run.stages.student import fit_student
@@ -83,6 +84,7 @@ class Scene:
     def simulate(self, plan: Plan, *, rng: np.random.Generator, student: str | None = None) -> Selection:
         """Simulate a run: votes, noise, student. student: the candidate to fit; None: choose one."""
         queries = self.queries(plan.rows)
+        plan = narrowed(plan, self._histogram(plan, rng))
         votes = self._votes(plan, queries)
         answers = answer_queries(plan, votes, queries=queries, learning=self.learning, log=Log(), rng=rng)
         if plan.target != "classes" or answers.counts is None:
@@ -107,6 +109,14 @@ class Scene:
         sums = Moments(self._corrections(plan, queries, selection.student), teachers=plan.teachers)
         answers = draw_sums(CORRECTIONS, plan, answers, sums, log=Log(), rng=rng)
         return corrected(selection, self.learning, plan, answers, queries)
+
+    def _histogram(self, plan: Plan, rng: np.random.Generator) -> Answers | None:
+        """Return the noisy histogram of a quantity; None if the plan has none."""
+        if plan.mechanism.histogram_noise is None:
+            return None
+        rule, targets = histogram_rule(plan), self.labels[self.row_of_record]
+        counts = rule.contributions_of((np.arange(len(targets)), np.zeros((len(targets), 1)), targets)).counts
+        return draw_sums(HISTOGRAM, plan, NOTHING, Moments(counts, teachers=plan.teachers), log=Log(), rng=rng)
 
     def _corrections(self, plan: Plan, queries: IntArray, student: Any) -> IntArray:
         """Return the sums that correct a student."""

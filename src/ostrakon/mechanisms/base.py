@@ -213,6 +213,11 @@ class Mechanism(ABC):
         return None
 
     @property
+    def histogram_noise(self) -> float | None:
+        """Standard deviation of the noise on a released histogram of the target, in votes; None without one."""
+        return None
+
+    @property
     def correction_noise(self) -> float | None:
         """Standard deviation of the noise on released sums that correct a student, in votes; None without any."""
         return None
@@ -275,6 +280,10 @@ class Mechanism(ABC):
     def noisy_moments(self, moments: Moments, rng: np.random.Generator) -> FloatArray:
         """Return the sums of features with noise, (directions, classes): publishable if there is `moment_noise`."""
         raise InvalidInput(f"{self.name} releases no sums of features.")
+
+    def noisy_histogram(self, histogram: Moments, rng: np.random.Generator) -> FloatArray:
+        """Return the histogram of the target with noise, (bins, 1): publishable if there is `histogram_noise`."""
+        raise InvalidInput(f"{self.name} releases no histogram of the target.")
 
     def noisy_corrections(self, corrections: Moments, rng: np.random.Generator) -> FloatArray:
         """Return the sums that correct a student, with noise, (directions, classes): publishable if there is

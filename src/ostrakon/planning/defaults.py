@@ -5,6 +5,7 @@ from typing import Any
 
 from ostrakon.accounting.calibration.noise import likely_price
 from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.features.histogram import COARSE
 from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.mechanisms import Mechanism
 from ostrakon.numerics.inverse import most
@@ -41,6 +42,10 @@ _OF_ERRORS_OF_MANY = 0.01
 """Smallest share for classes, so that the recall of a rare class is known, too."""
 _LEAST_FOR_ERRORS = 25
 """With fewer records for each standard deviation of the noise on counts of errors, intervals are nearly the range."""
+_OF_HISTOGRAM = (0.0025, 0.03)
+"""Smallest and largest share of the cost for a histogram of a quantity."""
+_FINE_BIN = 0.015
+"""Noise on a bin, as a share of the records, that is small enough."""
 _FINE, _COARSE = 0.01, 0.2
 """Half widths of the interval of the accuracy below which noise is small enough, and above which it is too large."""
 DEFAULT_OF_TEACHERS = "confident-gnmax"
@@ -152,6 +157,18 @@ def corrections_pay(noise: float, *, units: int, classes: int, embedded: bool) -
     """
     least = _LEAST_OF_EMBEDDINGS if embedded else _LEAST_FOR_CORRECTIONS
     return units >= least * noise * classes / 2
+
+
+def share_of_histogram(noise: float, *, units: int) -> float:
+    """Return the share of the cost for a histogram of a quantity; 0 where it would say too little.
+
+    noise: standard deviation of the noise on its bins if they had all of the cost, in votes. units: records or users.
+
+    >>> [share_of_histogram(6.0, units=units) for units in (100_000, 5000, 1000, 500)]
+    [0.0025, 0.0064, 0.03, 0.0]
+    """
+    share = min(_OF_HISTOGRAM[1], max(_OF_HISTOGRAM[0], math.ceil(1e4 * (noise / units / _FINE_BIN) ** 2) / 1e4))
+    return share if noise <= COARSE * units * math.sqrt(share) else 0.0
 
 
 def share_of_errors(noise: float, *, units: int, classes: int | None) -> float:

@@ -33,7 +33,7 @@ from ostrakon.planning.described_plan import described_plan
 from ostrakon.planning.per_record_plan import per_record_plan
 from ostrakon.planning.plan import Plan
 from ostrakon.planning.row_kind import TABLE, RowKind
-from ostrakon.planning.shares import with_corrections, with_errors
+from ostrakon.planning.shares import with_corrections, with_errors, with_histogram
 from ostrakon.planning.trained_plan import labels_plan, trained_plan
 from ostrakon.statements.statement import round_up
 from ostrakon.validation import InvalidInput, quote
@@ -100,11 +100,15 @@ def _plan_of_quantity(options: Options, sizes: dict[str, Any], kind: RowKind) ->
     ends: dict[str, Any] = {**sizes, "classes": 2}
     linear = LINEAR_OF_MANY if kind.many else LINEAR_OF_QUANTITIES
 
-    def plan_with(errors: float) -> Plan:
-        fixed = {**_sums_of_student(options), "errors": errors, "linear": linear}
+    def plan_with(**shares: float) -> Plan:
+        moments = SUMS_OF_MANY if learns_sums(options.student) else SUMS_BESIDE_COUNTS
+        fixed = {"moments": moments - shares["histogram"], **shares, "linear": linear}
         return per_record_plan(per_record_choices(options, OF_QUANTITIES, **ends, fixed=fixed))
 
-    return with_errors(options, plan_with, classes=None)
+    def plan_with_errors(histogram: float) -> Plan:
+        return with_errors(options, lambda errors: plan_with(errors=errors, histogram=histogram), classes=None)
+
+    return with_histogram(options, plan_with_errors)
 
 
 def _plan_of_labels(options: Options, sizes: dict[str, Any], kind: RowKind) -> Plan:

@@ -39,8 +39,9 @@ class Plan:
     teachers; with per-record teachers, all units. trained_by_owners: whether the owners of a study train the teachers,
     which vote on every query although the mechanism could bound them to fewer. levels: of consent, with their weights;
     `bound` is for records of full weight. labels: number of labels of each row, if trained teachers vote on several;
-    `classes` is then 2. bound: the worst case of all rounds. gate: decides whether the answers are released; its
-    certificate is the guarantee. None without one. tuned: parameter → the basis of its choice.
+    `classes` is then 2. narrowed: the part of the range to which a quantity is clipped, in whole steps, once the noisy
+    histogram of the target is released. bound: the worst case of all rounds. gate: decides whether the answers are
+    released; its certificate is the guarantee. None without one. tuned: parameter → the basis of its choice.
     """
 
     teachers: int
@@ -56,6 +57,7 @@ class Plan:
     trained_by_owners: bool = False
     levels: tuple[Level, ...] = ()
     labels: int | None = None
+    narrowed: tuple[int, int] | None = None
 
     @property
     def target(self) -> Target:

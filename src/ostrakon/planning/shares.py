@@ -1,4 +1,6 @@
-"""Shares of the cost for counts of the student's errors and for its correction, where they say enough."""
+"""Shares of the cost for a histogram of the target, counts of the student's errors and its correction, where they say
+enough.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,9 +9,33 @@ from typing import Any
 from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.mechanisms import BoundedGNMax
 from ostrakon.options.options import Options
-from ostrakon.planning.defaults import OF_CORRECTIONS, SUMS_OF_TABLES, corrections_pay, share_of_errors
+from ostrakon.planning.defaults import (
+    OF_CORRECTIONS,
+    SUMS_OF_TABLES,
+    corrections_pay,
+    share_of_errors,
+    share_of_histogram,
+)
 from ostrakon.planning.plan import Plan
 from ostrakon.validation import InvalidInput, fraction, quote
+
+
+def with_histogram(options: Options, plan_with: Callable[[float], Plan]) -> Plan:
+    """Return the plan of a quantity with a histogram if a share is given or it says enough; else without.
+
+    plan_with: from its share of the cost to the plan. Errors: as of `make_plan`.
+    """
+    without, given = plan_with(0.0), options.parameters
+    # Beside noise that is given, more would be spent than asked for.
+    settled = options.epsilon is None and given.get("sigma2") is not None
+    if given.get("histogram") is not None or settled:
+        return without
+    assert isinstance(without.mechanism, BoundedGNMax)
+    share = share_of_histogram(without.mechanism.noise_for(1.0), units=without.teachers)
+    try:
+        return plan_with(share) if share else without
+    except InvalidInput:
+        return without  # other given shares leave nothing for it
 
 
 def with_errors(options: Options, plan_with: Callable[[float], Plan], *, classes: int | None) -> Plan:

@@ -99,11 +99,11 @@ def _rates(outcome: FinishedRun) -> str:
 
 def _quantities(outcome: FinishedRun) -> str:
     """Return how many public rows were given which mean of the quantity."""
-    assert outcome.quantity is not None
+    assert outcome.clipped is not None
     shares = cell_shares(outcome.answers, noise=float(outcome.plan.mechanism.parameters()["sigma2"]))
     finite = shares[np.isfinite(shares)]
     counts = np.histogram(finite, bins=_RANGES, range=(0, 1))[0]
-    ends = outcome.quantity.values(np.linspace(0, 1, _RANGES + 1)).tolist()
+    ends = outcome.clipped.values(np.linspace(0, 1, _RANGES + 1)).tolist()
     most = max(int(counts.max()), 1)
     bars = [
         Bar(name=f"{rounded(low)} to {rounded(high)}", share=int(count) / most, value=f"{int(count):,}")

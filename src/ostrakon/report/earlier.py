@@ -63,9 +63,10 @@ def read_release(folder: Path) -> EarlierRelease:
         if recipe["schema"] != _SCHEMA:
             raise InvalidInput(f"{folder / REFIT} must have the schema {_SCHEMA!r}, got {recipe['schema']!r}.")
         _require_recipe(recipe)
-        tables = {name: folder / name for name in NOISY_TABLES}
-        noisy = {name: table_of_file(path) if path.is_file() else None for name, path in tables.items()}
-        counts, moments, errors, corrections = noisy.values()
+        files = {field: folder / name for name, field in NOISY_TABLES.items()}
+        tables = {field: table_of_file(path) if path.is_file() else None for field, path in files.items()}
+        noisy: Any = {field: table and table[1] for field, table in tables.items()}
+        counts = tables["counts"]
         if (folder / LABELS).is_file():
             queries, labels, taught = answers_of_file(folder / LABELS, content)
         else:
@@ -80,10 +81,7 @@ def read_release(folder: Path) -> EarlierRelease:
             asked=queries,
             labels=labels,
             taught=taught,
-            counts=None if counts is None else counts[1],
-            moments=None if moments is None else moments[1],
-            errors=None if errors is None else errors[1],
-            corrections=None if corrections is None else corrections[1],
+            **noisy,
             checksum=sha256((folder / MANIFEST).read_bytes()),
         )
     except (OSError, ValueError, KeyError, TypeError, IndexError, AssertionError) as error:
@@ -129,6 +127,11 @@ def bins_of_errors(target: Quantity | Sequence[str], *, units: int, noise: float
     if isinstance(target, Quantity):
         return [f"{edge:.10g}" for edge in (target.high - target.low) * edges_of(units, noise)]
     return list(target) if len(target) <= FEW_CLASSES else ["all classes"]
+
+
+def bins_of_histogram(quantity: Quantity, bins: int) -> list[str]:
+    """Return the first column of a noisy histogram of a quantity: the largest value of every bin."""
+    return [f"{edge:.10g}" for edge in quantity.values(np.arange(1, bins + 1) / bins)]
 
 
 def table_of_file(path: Path) -> tuple[list[str], NDArray[np.float64]]:

@@ -42,7 +42,7 @@ class _Answers:
 
     @classmethod
     def of(cls, released: Any) -> Self:
-        quantity = released.quantity if isinstance(released, ReleasedQuantity) else None
+        quantity = released.clipped if isinstance(released, ReleasedQuantity) else None
         return cls(student=released.student, representation=released.representation, quantity=quantity)
 
     def predict(self, X: Any) -> FloatArray:

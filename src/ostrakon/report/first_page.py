@@ -123,15 +123,19 @@ def _counts_errors(content: dict[str, Any]) -> bool:
 def predicts(content: dict[str, Any]) -> str:
     """Return what the student predicts, in one sentence."""
     if "quantity" in content:
-        return f"It estimates a quantity from {_range(content)}."
+        estimates = f"It estimates a quantity from {_in_words(content['quantity'])}."
+        if "clipped" not in content:
+            return estimates
+        part = _in_words(content["clipped"])
+        return f"{estimates} Its estimates are from {part}: private values outside counted as the nearest of both ends."
     if "several_labels" in content:
         return f"It predicts which of {len(content['classes'])} labels a row has; it may have none or several."
     return f"It predicts one of {len(content['classes'])} labels."
 
 
-def _range(content: dict[str, Any]) -> str:
-    """Return the public range of a quantity, in words."""
-    return "{low:.10g} to {high:.10g}".format(**content["quantity"])
+def _in_words(ends: dict[str, float]) -> str:
+    """Return a range of a quantity in words."""
+    return "{low:.10g} to {high:.10g}".format(**ends)
 
 
 def _encoded(packages: Sequence[str] | None) -> str:

@@ -17,7 +17,15 @@ NOISY_COUNTS = "noisy_counts.csv"
 NOISY_MOMENTS = "noisy_moments.csv"
 NOISY_CORRECTIONS = "noisy_corrections.csv"
 NOISY_ERRORS = "noisy_errors.csv"
-NOISY_TABLES = (NOISY_COUNTS, NOISY_MOMENTS, NOISY_ERRORS, NOISY_CORRECTIONS)
+NOISY_HISTOGRAM = "noisy_histogram.csv"
+NOISY_TABLES = {
+    NOISY_COUNTS: "counts",
+    NOISY_MOMENTS: "moments",
+    NOISY_ERRORS: "errors",
+    NOISY_CORRECTIONS: "corrections",
+    NOISY_HISTOGRAM: "histogram",
+}
+"""Files of released tables, and their fields in `Answers`."""
 REFIT = "refit.json"
 LABELS, VALUES = "labels.csv", "values.csv"
 """What was released of each public row: its label, or of a quantity its mean."""
@@ -165,7 +173,8 @@ def _files(
     if "quantity" in content:
         files = {
             VALUES: f"the {rows} that were queried, and the noisy mean of the records near each, if enough are near",
-            NOISY_COUNTS: "for each of these rows, the noisy split of its votes between both ends of the range",
+            NOISY_HISTOGRAM: "a noisy histogram of the quantity, which narrowed the range to which values are clipped",
+            NOISY_COUNTS: "for each of these rows, the noisy split of its votes between both ends of this range",
             NOISY_MOMENTS: "noisy sums of features times the quantity",
             NOISY_ERRORS: f"noisy counts of errors of {whose} by size",
         }

@@ -147,9 +147,9 @@ def gallery(outcome: FinishedRun) -> str | None:
 def _answers_in_words(outcome: FinishedRun) -> list[str]:
     """Return what was released for each row that was asked about."""
     answers, classes = outcome.answers, [str(label) for label in outcome.classes]
-    if outcome.quantity is not None:
+    if outcome.clipped is not None:
         shares = cell_shares(answers, noise=float(outcome.plan.mechanism.parameters()["sigma2"]))
-        return ["none" if np.isnan(value) else rounded(value) for value in outcome.quantity.values(shares)]
+        return ["none" if np.isnan(value) else rounded(value) for value in outcome.clipped.values(shares)]
     if outcome.plan.target == "classes":
         return ["none" if label == NO_ANSWER else classes[label] for label in answers.taught]
     if outcome.plan.labels is None:

@@ -10,9 +10,9 @@ from ostrakon.data.quantity import Quantity
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.ledger.state import History, Spend
 from ostrakon.mechanisms.registry import build
-from ostrakon.report.earlier import answers_of_file, bins_of_errors, table_of_file
+from ostrakon.report.earlier import answers_of_file, bins_of_errors, bins_of_histogram, table_of_file
 from ostrakon.report.manifest import MANIFEST, is_finished
-from ostrakon.report.model_card import LABELS, NOISY_ERRORS, NOISY_TABLES
+from ostrakon.report.model_card import LABELS, NOISY_ERRORS, NOISY_HISTOGRAM, NOISY_TABLES
 from ostrakon.report.statement_file import FILE, read_statement
 from ostrakon.run.stages.answers import Answers
 from ostrakon.statements.adjacency import sentences_of
@@ -101,16 +101,19 @@ def _read_numbers(folder: Path, content: dict[str, Any]) -> tuple[Answers, str]:
     """Read the numbers of a release, and name them."""
     try:
         tables = {name: table_of_file(folder / name) if (folder / name).is_file() else None for name in NOISY_TABLES}
-        counts, moments, errors, corrections = (None if table is None else table[1] for table in tables.values())
+        released: Any = {NOISY_TABLES[name]: table and table[1] for name, table in tables.items()}
+        counts = released["counts"]
         labels = answers_of_file(folder / LABELS, content)[1] if counts is None else counts.argmax(axis=1)
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, csv.Error) as error:
         raise InvalidInput(f"The answers in {folder} cannot be read ({error!r}).") from None
     of_errors = tables[NOISY_ERRORS]
     if of_errors is not None and of_errors[0] != _bins_stated(content):
         raise InvalidInput(f"The bins of {NOISY_ERRORS} are not those of the statement in {folder}.")
+    histogram = tables[NOISY_HISTOGRAM]
+    if histogram is not None and histogram[0] != _ends_stated(content, len(histogram[0])):
+        raise InvalidInput(f"The bins of {NOISY_HISTOGRAM} are not those of the statement in {folder}.")
     names = [name for name, table in tables.items() if table is not None]
     compared = f"numbers of {' and '.join(names)}" if names else f"labels of {LABELS}"
-    released: Any = {"counts": counts, "moments": moments, "errors": errors, "corrections": corrections}
     return Answers(labels=labels, taught=labels, rounds=(), secure=True, **released), compared
 
 
@@ -122,6 +125,14 @@ def _bins_stated(content: dict[str, Any]) -> list[str] | None:
         noise = build(first["mechanism"], first["parameters"]).error_noise
         return None if noise is None else bins_of_errors(target, units=content["teachers"], noise=noise)
     except (KeyError, TypeError, IndexError, AttributeError, InvalidInput):
+        return None
+
+
+def _ends_stated(content: dict[str, Any], bins: int) -> list[str] | None:
+    """Return the bins of a histogram that follow from a statement; None if it states no range."""
+    try:
+        return bins_of_histogram(Quantity(**content["quantity"]), bins)
+    except (KeyError, TypeError, InvalidInput):
         return None
 
 

@@ -17,7 +17,7 @@ from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.charts import cell_shares, released_charts
-from ostrakon.report.earlier import bins_of_errors, write_recipe
+from ostrakon.report.earlier import bins_of_errors, bins_of_histogram, write_recipe
 from ostrakon.report.explanations import importance_chart, importances, shape_charts
 from ostrakon.report.first_page import first_page
 from ostrakon.report.hub_page import write_hub_page
@@ -27,6 +27,7 @@ from ostrakon.report.model_card import (
     NOISY_CORRECTIONS,
     NOISY_COUNTS,
     NOISY_ERRORS,
+    NOISY_HISTOGRAM,
     NOISY_MOMENTS,
     VALUES,
     encoded_with,
@@ -125,16 +126,17 @@ def _write_whole(
 def _write_tables(aside: Path, run: FinishedRun) -> None:
     """Write the statement and everything that was drawn."""
     write_statement(aside, run.statement)
-    if run.quantity is None and (not run.several or run.plan.labels is not None):
+    if run.clipped is None and (not run.several or run.plan.labels is not None):
         write_atomically(aside / LABELS, labels_csv(run), mode=_PUBLIC)
-    elif run.quantity is not None:
-        write_atomically(aside / VALUES, values_csv(run, run.quantity), mode=_PUBLIC)
+    elif run.clipped is not None:
+        write_atomically(aside / VALUES, values_csv(run, run.clipped), mode=_PUBLIC)
     answers = run.answers
     noisy = (
         (NOISY_COUNTS, counts_csv, answers.counts),
         (NOISY_MOMENTS, moments_csv, answers.moments),
         (NOISY_CORRECTIONS, corrections_csv, answers.corrections),
         (NOISY_ERRORS, errors_csv, answers.errors),
+        (NOISY_HISTOGRAM, histogram_csv, answers.histogram),
     )
     for name, text_of, table in noisy:
         if table is not None:
@@ -243,13 +245,13 @@ def labels_csv(outcome: FinishedRun) -> str:
     return csv_text(lines)
 
 
-def values_csv(outcome: FinishedRun, quantity: Quantity) -> str:
+def values_csv(outcome: FinishedRun, clipped: Quantity) -> str:
     """Return the released means of a quantity: one line per public row that was asked about, in the order it was asked.
 
     row: its place in the public data, from 0. value: empty where too few records speak (`charts.cell_shares`).
     """
     shares = cell_shares(outcome.answers, noise=float(outcome.plan.mechanism.parameters()["sigma2"]))
-    values = ("" if math.isnan(value) else f"{value:.10g}" for value in quantity.values(shares).tolist())
+    values = ("" if math.isnan(value) else f"{value:.10g}" for value in clipped.values(shares).tolist())
     return csv_text([(_kind(outcome), "value"), *zip(_query_names(outcome), values, strict=True)])
 
 
@@ -302,6 +304,16 @@ def corrections_csv(outcome: FinishedRun, corrections: FloatArray) -> str:
     Numbers are exact: steps of 1/1024 vote.
     """
     return _by_class("direction", range(len(corrections)), outcome, corrections)
+
+
+def histogram_csv(outcome: FinishedRun, histogram: FloatArray) -> str:
+    """Return the noisy histogram of a quantity: a line per bin; exact steps of 1/1024 vote.
+
+    up_to: the largest value of the bin, in its unit. records: the number of records (or users) with such values.
+    """
+    assert outcome.quantity is not None
+    bins = bins_of_histogram(outcome.quantity, len(histogram))
+    return csv_text([("up_to", "records"), *([name, *row] for name, row in zip(bins, histogram.tolist(), strict=True))])
 
 
 def errors_csv(outcome: FinishedRun, errors: FloatArray) -> str:

@@ -25,6 +25,7 @@ from ostrakon.run.stages.corrections import corrected, with_rule
 from ostrakon.run.stages.estimates import NOT_COPIED, STUDENT_WARNINGS, assess, right_counts_of
 from ostrakon.run.stages.features import NO_ENCODER, View, view_of
 from ostrakon.run.stages.learning import Learning
+from ostrakon.run.stages.narrowing import narrowed
 from ostrakon.run.stages.released import released_student
 from ostrakon.run.stages.selected import as_sure_as_right, calibrated, released_counts
 from ostrakon.run.stages.student import fit_student
@@ -60,9 +61,8 @@ class EarlierRelease:
         Public rows (their numbers), or names of cells of columns, that were asked about.
     labels, taught : array of int, shape (queries,)
         As of `Answers`.
-    counts, moments, errors : array of float or None
-        The noisy counts, shape (queries, classes), the noisy sums, shape (directions, classes), and the noisy counts of
-        errors of the first student (`ErrorRule.shape`).
+    counts, moments, errors, corrections, histogram : array of float or None
+        As of `Answers`.
     checksum : str
         SHA-256 of its manifest.
     """
@@ -76,6 +76,7 @@ class EarlierRelease:
     moments: NDArray[np.float64] | None
     errors: NDArray[np.float64] | None
     corrections: NDArray[np.float64] | None
+    histogram: NDArray[np.float64] | None
     checksum: str
 
 
@@ -158,6 +159,7 @@ def _refit(release: EarlierRelease, statement: RestoredStatement, public: Any, r
     _require_encoder(statement, view)
     plan = _plan(release, statement)
     answers = _answers(release, statement, plan)
+    plan = narrowed(plan, answers)
     _require_able(release, statement, plan, student=student, objective=objective)
     queries = np.arange(len(release.asked)) if domain is not None else np.array(release.asked, np.int64)
     if len(queries) and not (queries.min() >= 0 and queries.max() < len(view.public)):
@@ -169,6 +171,7 @@ def _refit(release: EarlierRelease, statement: RestoredStatement, public: Any, r
         selection = _corrected(selection, learning, plan, answers, queries, recipe.get("corrected", ()))
     form = RowForm.of(X_public, kinds={**(recipe["row"]["kinds"] or {}), **view.texts})
     quantity = None if statement.quantity is None else Quantity.of(statement.quantity)
+    clipped = None if quantity is None else quantity.part(plan.narrowed)
     classes = statement.classes if quantity is None else ENDS
     options: Any = {"quantity": quantity, "unit": statement.unit, "protects": statement.protects}
     # Errors of another student say nothing of this one.
@@ -191,7 +194,7 @@ def _refit(release: EarlierRelease, statement: RestoredStatement, public: Any, r
         answers=answers,
         classes=classes,
         quantity=quantity,
-        measures=None if request.test is None else _measured(earlier, statement, view, sure, recipe, request),
+        measures=None if request.test is None else _measured(earlier, statement, clipped, view, sure, recipe, request),
         rows=view.rows_in_words(recipe["row"]["words"]),
         representation=name_without_folder(view.name),
         student_name=selection.chosen.name,
@@ -304,19 +307,18 @@ def _require_encoder(statement: RestoredStatement, view: View) -> None:
 def _measured(
     earlier: EarlierPublic,
     statement: RestoredStatement,
+    clipped: Quantity | None,
     view: View,
     selection: Selection,
     recipe: Mapping[str, Any],
     request: _Request,
 ) -> AnyMeasures:
-    """Measure the new student on the given labelled rows."""
-    options: dict[str, Any] = {
-        "classes": statement.classes,
-        "quantity": None if statement.quantity is None else Quantity.of(statement.quantity),
-        "several": statement.several,
-    }
-    X_test, y_test = earlier.labelled(request.test, target=recipe["understood"]["target"], **options)
-    return measure_on(view, selection, X_test, y_test, objective=request.objective, **options)
+    """Measure the new student on the given labelled rows. clipped: the range of its estimates."""
+    options: dict[str, Any] = {"classes": statement.classes, "several": statement.several}
+    quantity = None if statement.quantity is None else Quantity.of(statement.quantity)
+    target = recipe["understood"]["target"]
+    X_test, y_test = earlier.labelled(request.test, target=target, quantity=quantity, **options)
+    return measure_on(view, selection, X_test, y_test, objective=request.objective, quantity=clipped, **options)
 
 
 def _require_able(
@@ -421,6 +423,9 @@ def _answers(release: EarlierRelease, statement: Statement, plan: Plan) -> Answe
     if not fits or expected != (corrections is not None):
         which = f"a column for each of {plan.classes} classes" if expected else "none"
         raise InvalidInput(f"The noisy corrections of the release must be {which}, as its statement says.")
+    if (plan.mechanism.histogram_noise is None) != (release.histogram is None):
+        which = "given" if release.histogram is None else "absent"
+        raise InvalidInput(f"The noisy histogram of the release must be {which}, as its statement says.")
     if len(release.taught) != statement.queries:
         raise InvalidInput(
             f"The release must have {statement.queries} answers, as its statement says; got {len(release.taught)}."
@@ -434,4 +439,5 @@ def _answers(release: EarlierRelease, statement: Statement, plan: Plan) -> Answe
         moments=release.moments,
         errors=release.errors,
         corrections=release.corrections,
+        histogram=release.histogram,
     )

@@ -139,6 +139,7 @@ def make_statement(
     labels, unit = [str(label) for label in task.classes], task.private.unit
     errors = "the student's errors" if answers.errors is not None and not learning.described else ""
     estimates, warnings = assess(plan, answers, selection, learning, labels=labels, unit=unit, protects=protects)
+    clipped = None if task.quantity is None or plan.narrowed is None else task.quantity.part(plan.narrowed)
     return Statement(
         guarantee=plan.guarantee if claimed else None,
         not_private=reason,
@@ -164,6 +165,7 @@ def make_statement(
         classes=() if task.quantity is not None else tuple(labels),
         several=task.target == "labels",
         quantity=None if task.quantity is None else (task.quantity.low, task.quantity.high),
+        clipped=None if clipped is None else (clipped.low, clipped.high),
         unit=unit,
         protects=protects,
         unit_column=task.private.unit_column,
@@ -308,11 +310,20 @@ def _label_remarks(plan: Plan, task: Task) -> tuple[str, ...]:
 def _quantity_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
     assert task.quantity is not None
     unit, noise = task.private.unit, plan.mechanism.parameters()["sigma2"]
+    narrowed, histogram_noise = "", plan.mechanism.histogram_noise
+    if histogram_noise is not None:
+        narrowed = (
+            f"First, every {unit} added one vote to a histogram of the target, which was released with Gaussian noise "
+            f"of standard deviation {rounded(histogram_noise)} votes. By this noisy histogram nearly all values are "
+            f"from {task.quantity.part(plan.narrowed).in_words}; values outside were then replaced by the nearest end "
+            "of this part of the range, and estimates lie in it. "
+        )
+    ends = "of this part" if narrowed else "of the range"
     return (
         f"The target is a quantity with the public range {task.quantity.in_words}; values outside are replaced by "
-        f"its nearest end. Every {unit} split a vote between both ends of the range, on the public row that is nearest "
-        "to it. It also added its features times its quantity, scaled to a length of at most 0.71 votes, to sums. "
-        f"Votes were released with Gaussian noise of standard deviation {rounded(noise)} votes, and sums with "
+        f"its nearest end. {narrowed}Every {unit} split a vote between both ends {ends}, on the public row that is "
+        "nearest to it. It also added its features times its quantity, scaled to a length of at most 0.71 votes, to "
+        f"sums. Votes were released with Gaussian noise of standard deviation {rounded(noise)} votes, and sums with "
         f"{rounded(plan.mechanism.moment_noise)}. {_error_remark(plan, unit)}The guarantee covers all of them "
         "together.",
     )

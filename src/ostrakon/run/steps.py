@@ -32,11 +32,12 @@ from ostrakon.run.budget import Budget, budget_of
 from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log
-from ostrakon.run.stages.answers import Answers, answer_queries
+from ostrakon.run.stages.answers import NOTHING, Answers, answer_queries
 from ostrakon.run.stages.corrections import ErrorInputs, corrected, correction_rule
 from ostrakon.run.stages.estimates import NOT_COPIED, right_counts_of
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.learning import Learning
+from ostrakon.run.stages.narrowing import HISTOGRAM, histogram_rule, narrowed, without_features
 from ostrakon.run.stages.queries import queries_of
 from ostrakon.run.stages.released import released_student
 from ostrakon.run.stages.selected import as_sure_as_right
@@ -145,6 +146,11 @@ class FinishedRun:
         return self.statement.several
 
     @property
+    def clipped(self) -> Quantity | None:
+        """The part of the range to which values of a quantity were clipped; None for other targets."""
+        return None if self.quantity is None else self.quantity.part(self.plan.narrowed)
+
+    @property
     def accuracy(self) -> float | None:
         """Accuracy on the test rows, None without any, for a quantity and for several labels."""
         return self.measures.accuracy if isinstance(self.measures, Measures) else None
@@ -235,9 +241,11 @@ def run_steps(
         )
         learning.require_named(plan)
         queries = queries_of(view, plan.rows, strategy=options.query_strategy, seed=options.seed)
+        first = draw_histogram(context, plan)
+        plan = narrowed(plan, first)
         votes = collect_votes(context, plan, view, queries)
         add_trusted_parties(context)
-        answers = draw_answers(context, plan, votes, queries, learning)
+        answers = draw_answers(context, plan, votes, queries, learning, first)
         say("Training the student")
         totals = known_totals(task.private, view, queries) if answers.counts is not None else None
         with seeded(options.seed):
@@ -279,6 +287,29 @@ def settle_plan(context: RunContext) -> Plan:
     return plan
 
 
+def draw_histogram(context: RunContext, plan: Plan) -> Answers | None:
+    """Return the noisy histogram of a quantity, paid for and drawn once; None if the plan has none."""
+    if plan.mechanism.histogram_noise is None:
+        return None
+    rule = histogram_rule(plan)
+    context.say(rule.label)
+
+    def counted(folder: Any) -> Moments:
+        options: Any = {"seed": context.options.seed, "folder": folder, "progress": context.progress}
+        with on_engine(context.engine), in_phase("private rows"):
+            if (workers := sees_rows(plan, context.task.private)) is not None:
+                context.storage.keep_engine(workers)
+            return collect_sums(plan, context.task.private, rule, without_features, **options)
+
+    sums = context.storage.errors(HISTOGRAM, plan, [], counted)
+    if context.budget is not None:
+        context.budget.reserve()
+    answers = draw_sums(HISTOGRAM, plan, NOTHING, sums, log=context.log, rng=context.rng)
+    if context.budget is not None:
+        context.budget.settle(answers, part=HISTOGRAM)
+    return answers
+
+
 def collect_votes(context: RunContext, plan: Plan, view: View, queries: IntArray) -> Votes:
     """Return the teachers' votes, from storage or collected now. Private."""
     task, storage = context.task, context.storage
@@ -311,12 +342,19 @@ def add_trusted_parties(context: RunContext) -> None:
     context.task = dataclasses.replace(task, trust_model=trusted)
 
 
-def draw_answers(context: RunContext, plan: Plan, votes: Votes, queries: IntArray, learning: Learning) -> Answers:
-    """Pay for the noisy answers, draw them once, and settle; store the data-dependent cost for the trusted side."""
+def draw_answers(
+    context: RunContext, plan: Plan, votes: Votes, queries: IntArray, learning: Learning, first: Answers | None
+) -> Answers:
+    """Pay for the noisy answers, draw them once, and settle; store the data-dependent cost for the trusted side.
+
+    first: what was drawn before them.
+    """
     context.say(f"Adding noise to {plan.queries:,} counts" if plan.described else f"Asking {plan.queries:,} queries")
     if context.budget is not None:
         context.budget.reserve()
     answers = answer_queries(plan, votes, queries=queries, learning=learning, log=context.log, rng=context.rng)
+    if first is not None:
+        answers = dataclasses.replace(answers, histogram=first.histogram, secure=answers.secure and first.secure)
     if context.budget is not None:
         # A later draw depends on a student that learns from these answers.
         more = plan.mechanism.error_noise is not None or plan.mechanism.correction_noise is not None
@@ -399,7 +437,7 @@ def finish(
         images=np.asarray(task.X_public)[queries] if is_images(task.X_public) else None,
         answers=answers,
         classes=task.classes,
-        measures=measure(context, view, selection),
+        measures=measure(context, plan, view, selection),
         rows=view.rows_in_words(task.rows),
         representation=name_without_folder(view.name),
         student_name=selection.chosen.name,
@@ -412,12 +450,13 @@ def finish(
     )
 
 
-def measure(context: RunContext, view: View, selection: Selection) -> AnyMeasures | None:
+def measure(context: RunContext, plan: Plan, view: View, selection: Selection) -> AnyMeasures | None:
     """Measure the student on the test rows, and store the measures for the trusted side; None without test rows."""
     task = context.task
     if task.y_test is None:
         return None
-    target_options: Any = {"quantity": task.quantity, "several": task.target == "labels"}
+    clipped = None if task.quantity is None else task.quantity.part(plan.narrowed)
+    target_options: Any = {"quantity": clipped, "several": task.target == "labels"}
     objective = context.options.objective
     measures = measure_on(
         view, selection, task.X_test, task.y_test, classes=task.classes, objective=objective, **target_options
@@ -437,7 +476,9 @@ def measure_on(
     several: bool,
     objective: str,
 ) -> AnyMeasures:
-    """Measure the student on raw test rows. several: whether rows may have several labels."""
+    """Measure the student on raw test rows. quantity: the range of its estimates. several: whether rows may have
+    several labels.
+    """
     student = selection.student
     # The released student computes in doubles, too.
     with in_phase("test rows"):

@@ -187,6 +187,8 @@ class InFolder(Storage):
     def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
         # Votes belong to these queries and these features.
         identity = {"queries": fingerprint_of(queries), "features": fingerprint_of(view.public)}
+        if plan.narrowed is not None:
+            identity["range"] = "{} to {}".format(*plan.narrowed)
 
         def table() -> IntArray:
             store = None if self._store is None else TeacherStore(self._store / "teachers")

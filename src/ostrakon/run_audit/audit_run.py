@@ -23,6 +23,7 @@ from ostrakon.run.pipeline import Outcome, run
 from ostrakon.run.stages.corrections import ErrorInputs
 from ostrakon.run.stages.estimates import NOT_COPIED
 from ostrakon.run.stages.features import View, view_of
+from ostrakon.run.stages.narrowing import histogram_rule, without_features
 from ostrakon.run.stages.queries import queries_of
 from ostrakon.run.stages.student_errors import Estimates, collect_sums, error_rule
 from ostrakon.run.stages.votes import collect, moment_map
@@ -30,7 +31,7 @@ from ostrakon.run.steps import Say, plan_of
 from ostrakon.run_audit.canaries import WithCanaries, end_steps, plant, targets
 from ostrakon.run_audit.rebuilt import first_difference
 from ostrakon.run_audit.released_tables import RunNoise, check_release
-from ostrakon.run_audit.repeated import CORRECTION_SUMS, COUNTS, ERROR_COUNTS, RepeatedErrors, repeat
+from ostrakon.run_audit.repeated import CORRECTION_SUMS, COUNTS, ERROR_COUNTS, HISTOGRAM_COUNTS, RepeatedErrors, repeat
 from ostrakon.students.calibration import uncalibrated
 from ostrakon.teachers.corrections import CorrectionRule
 from ostrakon.teachers.errors import ErrorRule
@@ -165,6 +166,11 @@ def _sum_errors(
         base[what] = RepeatedErrors(without=without, canary=np.stack(canary))
         total[what] = Moments(without.counts + planted_sums, teachers=plan.teachers)
 
+    if plan.mechanism.histogram_noise is not None:
+        nothing = np.zeros((len(planted.y), 1))
+        counts = histogram_rule(plan)
+        without = collect_sums(plan, task.private, counts, without_features, seed=options.seed, folder=folder)
+        add(HISTOGRAM_COUNTS, counts, without, nothing, 0)
     if plan.mechanism.correction_noise is not None:
         corrected: Any = uncalibrated(released.student)
         correction = CorrectionRule(directions=corrected.directions, classes=plan.classes)

@@ -17,18 +17,15 @@ from ostrakon.report.hub_page import HUB_PAGE
 from ostrakon.report.manifest import MANIFEST
 from ostrakon.report.model_card import (
     LABELS,
-    NOISY_CORRECTIONS,
     NOISY_COUNTS,
-    NOISY_ERRORS,
     NOISY_MOMENTS,
     NOISY_TABLES,
     REFIT,
     VALUES,
 )
-from ostrakon.run.stages.student_errors import CORRECTIONS, ERRORS
 from ostrakon.run.stages.votes import votes_from
 from ostrakon.run.storage import VOTES
-from ostrakon.run_audit.repeated import CORRECTION_SUMS, COUNTS, ERROR_COUNTS, SUMS, table_noises
+from ostrakon.run_audit.repeated import COUNTS, ERROR_COUNTS, FURTHER, HISTOGRAM_COUNTS, SUMS, table_noises
 from ostrakon.votes import STEPS, BoundedVotes, Moments
 
 KNOWN_FILES = {
@@ -57,7 +54,7 @@ class RunNoise:
         votes, errors, noise = votes_from(plan, array_from(stored.payload)), dict[str, Moments](), {}
         assert isinstance(votes, BoundedVotes)
         sigmas = table_noises(plan.mechanism)
-        for what, name in ((CORRECTION_SUMS, CORRECTIONS), (ERROR_COUNTS, ERRORS)):
+        for what, name in FURTHER.items():
             if sigmas[what] is None:
                 continue
             stored_errors = read_checksummed(folder / "private" / f"{name}.npy", what=name)
@@ -77,8 +74,10 @@ def _tables(votes: BoundedVotes, errors: Mapping[str, Moments]) -> dict[str, tup
     tables = {COUNTS: (NOISY_COUNTS, "round-1", votes.in_votes)}
     if votes.moments is not None:
         tables[SUMS] = NOISY_MOMENTS, "moments-1", votes.moments.counts / STEPS
-    names = {CORRECTION_SUMS: (NOISY_CORRECTIONS, "corrections-1"), ERROR_COUNTS: (NOISY_ERRORS, "errors-1")}
-    return tables | {what: (*names[what], exact.counts / STEPS) for what, exact in errors.items()}
+    files = {field: name for name, field in NOISY_TABLES.items()}
+    return tables | {
+        what: (files[FURTHER[what]], f"{FURTHER[what]}-1", exact.counts / STEPS) for what, exact in errors.items()
+    }
 
 
 def check_release(
@@ -125,10 +124,11 @@ def check_release(
         return "the votes that the run counted are not those of its records"
     if run.errors != errors:
         return "the errors that the run counted are not those of its student and its records"
-    counted = errors.get(ERROR_COUNTS)
-    if counted is not None and counted.counts.sum() != plan.teachers * STEPS:
-        cast = counted.counts.sum() / STEPS
-        return f"{plan.teachers} records added {cast:g} votes to the counts of errors, where each adds one"
+    for what in (HISTOGRAM_COUNTS, ERROR_COUNTS):
+        counted = errors.get(what)
+        if counted is not None and counted.counts.sum() != plan.teachers * STEPS:
+            cast = counted.counts.sum() / STEPS
+            return f"{plan.teachers} records added {cast:g} votes to the {what}, where each adds one"
     by_class = expected.steps == 1 and expected.moments is not None
     sums = expected.moments.counts[0].sum() if by_class and expected.moments is not None else 0
     most *= expected.votes_at_once(expected.counts.shape)

@@ -16,6 +16,7 @@ from ostrakon.planning.plan import Plan
 from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.answers import Answers, ask
 from ostrakon.run.stages.features import View
+from ostrakon.run.stages.narrowing import HISTOGRAM
 from ostrakon.run.stages.student_errors import CORRECTIONS, ERRORS, draw_sums
 from ostrakon.run.stages.votes import moment_map
 from ostrakon.run_audit.canaries import targets
@@ -23,7 +24,13 @@ from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.votes import STEPS, BoundedVotes, IntArray, Moments
 
 COUNTS, SUMS = "noisy counts", "noisy sums of features"
-CORRECTION_SUMS, ERROR_COUNTS = "noisy corrections", "noisy counts of errors"
+FURTHER = {
+    "noisy histogram of the target": HISTOGRAM,
+    "noisy corrections": CORRECTIONS,
+    "noisy counts of errors": ERRORS,
+}
+"""Further tables to which a record adds once, and their fields in `Answers`."""
+HISTOGRAM_COUNTS, CORRECTION_SUMS, ERROR_COUNTS = FURTHER
 _MAX_CANARIES, _MAX_NUMBERS = 2000, 200_000
 """Approximate number of canaries in the sums, and of tested numbers of a table."""
 
@@ -33,6 +40,7 @@ def table_noises(mechanism: Mechanism) -> dict[str, float | None]:
     return {
         COUNTS: mechanism.vote_noise,
         SUMS: mechanism.moment_noise,
+        HISTOGRAM_COUNTS: mechanism.histogram_noise,
         CORRECTION_SUMS: mechanism.correction_noise,
         ERROR_COUNTS: mechanism.error_noise,
     }
@@ -78,7 +86,7 @@ class Repeated:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RepeatedErrors:
-    """Corrections or counts of the errors of a student.
+    """A histogram, corrections of a student or counts of its errors.
 
     without: sums over all records but the canaries. canary: contributions of a record with either of two targets, in
     steps, (2, *shape of the sums): both ends of a quantity, or the first two classes.
@@ -176,9 +184,8 @@ def _error_round(
 ) -> tuple[FloatArray, float]:
     """Return (the noise of one table of errors with a canary, its evidence for coin 0)."""
     exact = errors.without.counts + errors.canary[coin]
-    name = ERRORS if what == ERROR_COUNTS else CORRECTIONS
-    drawn = draw_sums(name, plan, answers, Moments(exact, teachers=plan.teachers), log=Log(), rng=rng)
-    noisy = getattr(drawn, name)
+    drawn = draw_sums(FURTHER[what], plan, answers, Moments(exact, teachers=plan.teachers), log=Log(), rng=rng)
+    noisy = getattr(drawn, FURTHER[what])
     low, high = errors.canary
     score = float(((low - high) * (noisy - errors.without.counts / STEPS)).sum())
     return (noisy - exact / STEPS).ravel(), score

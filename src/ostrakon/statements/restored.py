@@ -19,7 +19,7 @@ _AS_THEY_ARE = (
     "public_rows",
 )
 
-
+_RANGES = ("quantity", "clipped")
 _OF_THE_STUDENT = ("remarks", "estimates", "tuned", "versions")
 """What a refit states anew."""
 _FROM_THE_CURVE = ("membership_guess", "label_guess", "privacy_curve")
@@ -71,7 +71,7 @@ def statement_from(content: Mapping[str, Any]) -> RestoredStatement:
                 for asked in content["rounds"]
             ),
             classes=tuple(content["classes"]) if "classes" in content else (),
-            quantity=(content["quantity"]["low"], content["quantity"]["high"]) if "quantity" in content else None,
+            **{name: (content[name]["low"], content[name]["high"]) for name in _RANGES if name in content},
             several=content.get("several_labels", False),
             unit="record" if content["unit_of_privacy"] == "record" else "user",
             noise_is_secure=content["implementation"]["noise"] != ORDINARY_NOISE,

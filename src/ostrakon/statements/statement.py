@@ -183,6 +183,8 @@ class Statement:
         That there were no public rows, and what was counted instead. None: there were some.
     quantity : tuple of (float, float), optional
         The public range of a target that is a number; `classes` are then empty.
+    clipped : tuple of (float, float), optional
+        The part of this range to which private values were clipped, if a noisy histogram narrowed it.
     several : bool
         Whether a row may have several of the classes.
     consent : tuple of LevelClaim
@@ -223,6 +225,7 @@ class Statement:
     tuned: dict[str, str] = field(default_factory=dict[str, str])
     public_rows: Mapping[str, Any] | None = None
     quantity: tuple[float, float] | None = None
+    clipped: tuple[float, float] | None = None
     several: bool = False
     consent: tuple[LevelClaim, ...] = ()
     consent_column: str | None = None
@@ -403,7 +406,8 @@ class Statement:
     def _target(self) -> dict[str, Any]:
         if self.quantity is None:
             return {"classes": list(self.classes), **({"several_labels": True} if self.several else {})}
-        return {"quantity": {"low": self.quantity[0], "high": self.quantity[1]}}
+        ranges = {"quantity": self.quantity, **({} if self.clipped is None else {"clipped": self.clipped})}
+        return {name: dict(zip(("low", "high"), ends, strict=True)) for name, ends in ranges.items()}
 
     def _guess(self) -> dict[str, Any] | None:
         if self.membership_guess is None:

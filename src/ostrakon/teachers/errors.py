@@ -1,4 +1,4 @@
-"""Errors of a fitted student: every record (or user) adds one vote to counts of them, by size or by class."""
+"""Counts to which every record (or user) adds one vote: values of a quantity, or errors of a fitted student."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from ostrakon.votes import STEPS, FloatArray, IntArray
 
 
 class ErrorRule(ABC):
-    """The contribution of every unit after a student was fitted.
+    """The contribution of every unit to counts, most of them of errors after a student was fitted.
 
     Notes
     -----
@@ -50,25 +50,48 @@ class ErrorRule(ABC):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Histogram(ErrorRule):
+    """Counts of the values of a quantity, in bins of equal width; the estimates are not used.
+
+    Parameters
+    ----------
+    n_bins : int
+    """
+
+    label: ClassVar[str] = "Counting the values of the target"
+
+    n_bins: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_bins, 1
+
+    def bins(self, estimates: FloatArray, targets: IntArray) -> IntArray:
+        return np.minimum(_quantities(targets) * self.n_bins // STEPS, self.n_bins - 1)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ErrorSizes(ErrorRule):
-    """Counts of the errors of a student of a quantity, by size; it says shares of the range.
+    """Counts of the errors of a student of a quantity, by size; it says shares of a part of the range.
 
     Parameters
     ----------
     edges : array of float, shape (bins,)
         The largest error of each bin, as a share of the range, in ascending order; the last one is 1.
+    span : tuple of (int, int)
+        The part of the range (`SumMap.span`).
     """
 
     edges: NDArray[np.float64]
+    span: tuple[int, int] = (0, STEPS)
 
     @property
     def shape(self) -> tuple[int, int]:
         return len(self.edges), 1
 
     def bins(self, estimates: FloatArray, targets: IntArray) -> IntArray:
-        if len(targets) and not 0 <= targets.min() <= targets.max() <= STEPS:
-            raise InvalidInput(f"The quantities of the private rows must be whole steps from 0 to {STEPS}.")
-        error = np.abs(targets / STEPS - estimates)
+        low, high = self.span
+        error = np.abs(_quantities(targets) - (low + (high - low) * estimates)) / STEPS
         return np.minimum(np.searchsorted(self.edges, error), len(self.edges) - 1)
 
 
@@ -94,6 +117,12 @@ class RightAndWrong(ErrorRule):
         if len(targets) and not 0 <= targets.min() <= targets.max() < self.classes:
             raise InvalidInput(f"The classes of the private rows must be numbers below {self.classes}.")
         return 2 * (targets if self.by_class else np.zeros_like(targets)) + (estimates != targets)
+
+
+def _quantities(targets: IntArray) -> IntArray:
+    if len(targets) and not 0 <= targets.min() <= targets.max() <= STEPS:
+        raise InvalidInput(f"The quantities of the private rows must be whole steps from 0 to {STEPS}.")
+    return targets
 
 
 def error_steps(owner: IntArray, bins: IntArray, owners: int, *, n_bins: int) -> IntArray:

@@ -168,6 +168,7 @@ class _VoteRule:
         """Return the contributions of units whose rows have a quantity."""
         if len(quantity) and not 0 <= quantity.min() <= quantity.max() <= STEPS:
             raise InvalidInput(f"The quantities of the private rows must be whole steps from 0 to {STEPS}.")
+        quantity = sums.clipped(quantity)
         where, high = quantities(owner, nearest_query, quantity, max_contributions=self.max_contributions)
         counts = np.zeros((len(self.queries), 2), np.int64)
         np.add.at(counts, where, np.stack([STEPS - high, high], axis=1))

@@ -50,6 +50,8 @@ class Answers:
         (bins, 1); of classes right and wrong predictions, shape (classes or 1, 2).
     corrections : array of float, shape (directions, classes), optional
         Noisy sums of features times the errors of a first student, in votes, which correct it.
+    histogram : array of float, shape (bins, 1), optional
+        Noisy histogram of a quantity, in votes, which narrowed its range before everything else.
     """
 
     labels: IntArray
@@ -61,11 +63,16 @@ class Answers:
     moments: FloatArray | None = None
     errors: FloatArray | None = None
     corrections: FloatArray | None = None
+    histogram: FloatArray | None = None
 
     def as_bytes(self) -> bytes:
         """Return everything that was drawn."""
-        tables = (self.counts, self.moments, self.errors, self.corrections)
+        tables = (self.histogram, self.counts, self.moments, self.errors, self.corrections)
         return self.labels.tobytes() + b"".join(b"" if table is None else table.tobytes() for table in tables)
+
+
+NOTHING = Answers(labels=np.zeros(0, np.int64), taught=np.zeros(0, np.int64), rounds=(), secure=True)
+"""Before anything is drawn."""
 
 
 def answer_queries(

@@ -19,7 +19,7 @@ from ostrakon.statements.statement import Protects, Unit
 from ostrakon.students.agreement_estimate import better_than_majority_of_answers, gained, with_released_answers
 from ostrakon.students.right_counts import RightCounts
 from ostrakon.students.selection import Selection
-from ostrakon.votes import IntArray
+from ostrakon.votes import STEPS, IntArray
 
 FEWEST_QUERIES = 50
 """Smallest number of cells from which sets of labels are estimated. With fewer, students trained without a fifth of
@@ -66,7 +66,7 @@ def assess(
     comparison = (warning,) if warning else ()
     predictions = np.asarray(selection.student.predict(learning.rows(selection.chosen)))
     if plan.target == "quantity":
-        return (), (*_one_sided_estimates(predictions), *comparison)
+        return (), (*_one_sided_estimates(predictions, plan.narrowed), *comparison)
     if plan.target == "labels":
         return (), (*_constant_labels(predictions, list(labels)), *comparison)
     right = right_counts_of(plan, answers, unit=unit, protects=protects)
@@ -297,14 +297,18 @@ def _constant_labels(predictions: IntArray, labels: list[str]) -> tuple[str, ...
     )
 
 
-def _one_sided_estimates(shares: FloatArray) -> tuple[str, ...]:
-    """Return a warning about a range whose middle is far from all estimates. shares: estimates, 0 to 1 in the range,
-    (rows,)."""
-    for end, from_end in (("lower", shares), ("upper", 1 - shares)):
-        if np.quantile(from_end, _NEARLY_ALL) < _END:
+def _one_sided_estimates(shares: FloatArray, narrowed: tuple[int, int] | None) -> tuple[str, ...]:
+    """Return a warning about a range whose middle is far from all estimates.
+
+    shares: estimates, 0 to 1 in the range, (rows,), or in its part `narrowed`.
+    """
+    low, high = (0, STEPS) if narrowed is None else narrowed
+    nearer = "; if not, choose one whose middle is nearer: errors shrink" if narrowed is None else ""
+    for end, from_end, kept in (("lower", shares, low == 0), ("upper", 1 - shares, high == STEPS)):
+        if kept and np.quantile(from_end, _NEARLY_ALL) * (high - low) < _END * STEPS:
             return (
                 f"Warning: the student estimates nearly all public rows in the {end} quarter of the range. If values "
-                "may lie beyond this end, widen the range; if not, choose one whose middle is nearer: errors shrink.",
+                f"may lie beyond this end, widen the range{nearer}.",
             )
     return ()
 

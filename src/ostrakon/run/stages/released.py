@@ -42,7 +42,8 @@ def released_student(
     """
     representation = None if selection.chosen.takes_rows else learning.view.representation
     if quantity is not None:
-        return ReleasedQuantity(form, representation, selection.student, quantity, intervals)
+        clipped = quantity.part(plan.narrowed)
+        return ReleasedQuantity(form, representation, selection.student, quantity, clipped, intervals)
     kind = ReleasedLabels if plan.target == "labels" else ReleasedStudent
     sets = _sets_of(plan, selection, learning, unit=unit, protects=protects, counted=counted)
     return kind(form, representation, selection.student, list(classes), sets)

@@ -47,7 +47,8 @@ def error_rule(plan: Plan) -> ErrorRule:
     """Return how records add to the counts of errors of a plan whose mechanism has `error_noise`."""
     if plan.target == "quantity":
         assert plan.mechanism.error_noise is not None
-        return ErrorSizes(edges=edges_of(plan.teachers, plan.mechanism.error_noise))
+        edges = edges_of(plan.teachers, plan.mechanism.error_noise)
+        return ErrorSizes(edges=edges, span=plan.narrowed or (0, STEPS))
     return RightAndWrong(classes=plan.classes, by_class=plan.classes <= FEW_CLASSES)
 
 
