@@ -36,6 +36,7 @@ import pandas as pd
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make_friedman3
 from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -251,7 +252,7 @@ def without_privacy(kind: str, parts: Any) -> Any:
     private, y, _, test, _ = parts
     words = [name for name in private if not pd.api.types.is_numeric_dtype(private[name])]
     encoder = make_column_transformer((OneHotEncoder(handle_unknown="ignore", sparse_output=False), words),
-                                      remainder=StandardScaler())  # fmt: skip
+                                      remainder=make_pipeline(SimpleImputer(), StandardScaler()))  # fmt: skip
     model = Ridge() if kind == "ridge" else HistGradientBoostingRegressor(random_state=0)
     return make_pipeline(encoder, model).fit(private, y).predict(test)
 

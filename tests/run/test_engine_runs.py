@@ -113,6 +113,20 @@ def test_per_record_votes_are_counted_by_workers(files, cluster):
 
 
 @pytest.mark.slow
+def test_workers_count_the_histogram_of_a_quantity(files, cluster):
+    asked = ["--private", files / "private.csv", "--public", files / "public.csv", "--target", "d", "--range=-40,40"]
+    asked += ["--epsilon", "4", "--drop", "ill"]
+    tables = []
+    for out, engine in (("here", []), ("there", ["--engine", f"dask:{cluster.scheduler_address}"])):
+        done = ostrakon("train", *map(str, [*asked, "--out", files / out, *engine]), folder=files)
+        assert done.returncode == 0, done.stderr
+        stored = read_checksummed(files / out / "private" / "histogram.npy", what="histogram")
+        tables.append(array_from(stored.payload))
+    np.testing.assert_array_equal(*tables)
+    assert "workers of Dask" in json.loads((files / "there" / "release" / "statement.json").read_text())["trust_model"]
+
+
+@pytest.mark.slow
 def test_workers_read_and_write_the_store(files, bucket):
     # A worker reads the address of the store from its environment when it starts.
     with workers(1) as cluster:

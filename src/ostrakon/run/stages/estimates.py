@@ -305,7 +305,7 @@ def _one_sided_estimates(shares: FloatArray, narrowed: tuple[int, int] | None) -
     low, high = (0, STEPS) if narrowed is None else narrowed
     nearer = "; if not, choose one whose middle is nearer: errors shrink" if narrowed is None else ""
     for end, from_end, kept in (("lower", shares, low == 0), ("upper", 1 - shares, high == STEPS)):
-        if kept and np.quantile(from_end, _NEARLY_ALL) * (high - low) < _END * STEPS:
+        if kept and np.quantile(from_end, _NEARLY_ALL) < _END:
             return (
                 f"Warning: the student estimates nearly all public rows in the {end} quarter of the range. If values "
                 f"may lie beyond this end, widen the range{nearer}.",
