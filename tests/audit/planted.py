@@ -37,7 +37,7 @@ SOUND: dict[str, Mechanism] = {
     "interactive-gnmax": InteractiveGNMax(threshold=20.0, sigma1=8.0, sigma2=20.0, scores=np.tile(SCORES, (32, 1))),
     "bounded-gnmax": BoundedGNMax(sigma2=3.0),
     "moment-gnmax": MomentGNMax(sigma2=3.0),
-    "quantity-gnmax": QuantityGNMax(sigma2=3.0, errors=0.1),
+    "quantity-gnmax": QuantityGNMax(sigma2=3.0, moments=0.7, errors=0.1, histogram=0.1),
     "labels-gnmax": LabelsGNMax(sigma2=3.0),
     "exponential": ExponentialMechanism(epsilon_per_query=0.1),
     "noisy-median": NoisyMedian(sigma2=15.0),
@@ -83,7 +83,10 @@ def less_noise(mechanism: Mechanism, share: float) -> Mechanism:
     )
 
 
-TABLES = {"noisy_counts": 1, "noisy_moments": STEPS, "noisy_corrections": STEPS, "noisy_errors": STEPS}
+TABLES = {
+    "noisy_counts": 1,
+    **dict.fromkeys(("noisy_moments", "noisy_corrections", "noisy_errors", "noisy_histogram"), STEPS),
+}
 """Methods that draw a released table, and what its exact numbers are divided by."""
 
 

@@ -17,6 +17,7 @@ RELEASED = {
     "noisy_moments": SUBJECTS[1:],
     "noisy_corrections": [MomentGNMax(sigma2=3.0, moments=0.25, corrections=0.5)],
     "noisy_errors": [QuantityGNMax(sigma2=3.0, errors=0.1)],
+    "noisy_histogram": [QuantityGNMax(sigma2=3.0, moments=0.7, histogram=0.1)],
 }
 
 
