@@ -157,9 +157,7 @@ def _refit(release: EarlierRelease, statement: RestoredStatement, public: Any, r
     choice = _representation(recipe, request.representation) if domain is None else CellFeatures(domain)
     view = view_of(X_public, choice, seed=recipe["seed"])
     _require_encoder(statement, view)
-    plan = _plan(release, statement)
-    answers = _answers(release, statement, plan)
-    plan = narrowed(plan, answers)
+    plan, answers = _plan_and_answers(release, statement)
     _require_able(release, statement, plan, student=student, objective=objective)
     queries = np.arange(len(release.asked)) if domain is not None else np.array(release.asked, np.int64)
     if len(queries) and not (queries.min() >= 0 and queries.max() < len(view.public)):
@@ -171,7 +169,6 @@ def _refit(release: EarlierRelease, statement: RestoredStatement, public: Any, r
         selection = _corrected(selection, learning, plan, answers, queries, recipe.get("corrected", ()))
     form = RowForm.of(X_public, kinds={**(recipe["row"]["kinds"] or {}), **view.texts})
     quantity = None if statement.quantity is None else Quantity.of(statement.quantity)
-    clipped = None if quantity is None else quantity.part(plan.narrowed)
     classes = statement.classes if quantity is None else ENDS
     options: Any = {"quantity": quantity, "unit": statement.unit, "protects": statement.protects}
     # Errors of another student say nothing of this one.
@@ -194,7 +191,7 @@ def _refit(release: EarlierRelease, statement: RestoredStatement, public: Any, r
         answers=answers,
         classes=classes,
         quantity=quantity,
-        measures=None if request.test is None else _measured(earlier, statement, clipped, view, sure, recipe, request),
+        measures=None if request.test is None else _measured(earlier, statement, plan, view, sure, recipe, request),
         rows=view.rows_in_words(recipe["row"]["words"]),
         representation=name_without_folder(view.name),
         student_name=selection.chosen.name,
@@ -307,17 +304,18 @@ def _require_encoder(statement: RestoredStatement, view: View) -> None:
 def _measured(
     earlier: EarlierPublic,
     statement: RestoredStatement,
-    clipped: Quantity | None,
+    plan: Plan,
     view: View,
     selection: Selection,
     recipe: Mapping[str, Any],
     request: _Request,
 ) -> AnyMeasures:
-    """Measure the new student on the given labelled rows. clipped: the range of its estimates."""
+    """Measure the new student on the given labelled rows."""
     options: dict[str, Any] = {"classes": statement.classes, "several": statement.several}
     quantity = None if statement.quantity is None else Quantity.of(statement.quantity)
     target = recipe["understood"]["target"]
     X_test, y_test = earlier.labelled(request.test, target=target, quantity=quantity, **options)
+    clipped = None if quantity is None else quantity.part(plan.narrowed)
     return measure_on(view, selection, X_test, y_test, objective=request.objective, quantity=clipped, **options)
 
 
@@ -373,6 +371,12 @@ def _new_statement(
         },
         versions=versions(),
     )
+
+
+def _plan_and_answers(release: EarlierRelease, statement: RestoredStatement) -> tuple[Plan, Answers]:
+    plan = _plan(release, statement)
+    answers = _answers(release, statement, plan)
+    return narrowed(plan, answers), answers
 
 
 def _plan(release: EarlierRelease, statement: Statement) -> Plan:

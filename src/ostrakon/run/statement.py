@@ -139,7 +139,6 @@ def make_statement(
     labels, unit = [str(label) for label in task.classes], task.private.unit
     errors = "the student's errors" if answers.errors is not None and not learning.described else ""
     estimates, warnings = assess(plan, answers, selection, learning, labels=labels, unit=unit, protects=protects)
-    clipped = None if task.quantity is None or plan.narrowed is None else task.quantity.part(plan.narrowed)
     return Statement(
         guarantee=plan.guarantee if claimed else None,
         not_private=reason,
@@ -164,8 +163,7 @@ def make_statement(
         teachers=plan.teachers,
         classes=() if task.quantity is not None else tuple(labels),
         several=task.target == "labels",
-        quantity=None if task.quantity is None else (task.quantity.low, task.quantity.high),
-        clipped=None if clipped is None else (clipped.low, clipped.high),
+        **_ranges(plan, task),
         unit=unit,
         protects=protects,
         unit_column=task.private.unit_column,
@@ -183,6 +181,17 @@ def make_statement(
         not_covered=task.not_covered,
         versions=versions(),
     )
+
+
+def _ranges(plan: Plan, task: Task) -> dict[str, Any]:
+    """Return the range of a quantity, and the part of it to which values were clipped, if a histogram narrowed it."""
+    if task.quantity is None:
+        return {}
+    ranges = {
+        "quantity": task.quantity,
+        **({} if plan.narrowed is None else {"clipped": task.quantity.part(plan.narrowed)}),
+    }
+    return {name: (ends.low, ends.high) for name, ends in ranges.items()}
 
 
 def _adjacency(plan: Plan, task: Task) -> str:

@@ -256,15 +256,8 @@ def run_steps(
             fitted = queries, answers, learning, selection
             answers = ask_student(context, CORRECTIONS, rule, plan, *fitted, says=says)
             selection = corrected(selection, learning, plan, answers, queries, totals=totals)
-        if plan.mechanism.error_noise is not None and is_copied(selection.student):
-            answers = ask_student(context, ERRORS, error_rule(plan), plan, queries, answers, learning, selection)
-            right = right_counts_of(plan, answers, unit=task.private.unit, protects=task.private.protects)
-            selection = as_sure_as_right(selection, learning, plan, answers, queries, right)
-        elif plan.mechanism.error_noise is not None:
-            # Paid for, because whether it can be copied may depend on what was released.
-            plan = dataclasses.replace(plan, tuned={**plan.tuned, "errors": NOT_COPIED})
-            if context.budget is not None:
-                context.budget.settle(answers)
+        if plan.mechanism.error_noise is not None:
+            plan, answers, selection = count_errors(context, plan, queries, answers, learning, selection)
         return finish(context, plan, queries, answers, learning, selection)
 
 
@@ -403,6 +396,21 @@ def ask_student(
         more = name == CORRECTIONS and plan.mechanism.error_noise is not None
         context.budget.settle(answers, part=name if more else None)
     return answers
+
+
+def count_errors(
+    context: RunContext, plan: Plan, queries: IntArray, answers: Answers, learning: Learning, selection: Selection
+) -> tuple[Plan, Answers, Selection]:
+    """Count the errors of the student, and fit its last temperature to them."""
+    if not is_copied(selection.student):
+        if context.budget is not None:
+            context.budget.settle(answers)
+        # Paid for, because whether it can be copied may depend on what was released.
+        return dataclasses.replace(plan, tuned={**plan.tuned, "errors": NOT_COPIED}), answers, selection
+    answers = ask_student(context, ERRORS, error_rule(plan), plan, queries, answers, learning, selection)
+    private = context.task.private
+    right = right_counts_of(plan, answers, unit=private.unit, protects=private.protects)
+    return plan, answers, as_sure_as_right(selection, learning, plan, answers, queries, right)
 
 
 def finish(
