@@ -198,6 +198,16 @@ def test_parts_share_no_row_and_every_row_is_held_out_before_any_is_again():
     assert sorted(seen) == places.tolist()
 
 
+def test_estimates_in_a_part_of_a_wide_range_are_forecast_in_the_unit_of_the_quantity():
+    X, y = of_another_target(RANGE, 240, np.random.default_rng(1))
+    public = PublicRows.of(X, y, coding=Quantity(low=-4, high=40))
+    sizes = {"records": 6000, "pool": 240, "classes": len(public.classes), "target": public.target}
+    given = make_offers(Options(seed=3), epsilons=[4.0], mechanisms=["quantity-gnmax"], **sizes)
+    assert given[0].plan.mechanism.histogram_noise is not None
+    found = rehearse(public, given, Options(seed=3), records=6000, repetitions=2)
+    assert found.of(given[0])[0].mean > 0.5
+
+
 @pytest.mark.parametrize("public", [120, 600])
 def test_means_of_both_sides_of_a_quantity_differ_as_much_as_in_a_run(public):
     rest, rng = np.arange(90), np.random.default_rng(0)

@@ -144,19 +144,21 @@ class _Repetition:
         self, plan_for: Callable[[int], Plan], *, rng: np.random.Generator, student: str | None
     ) -> tuple[Scores, str]:
         """Return measures on the held-out rows, and the student's name. plan_for: from a pool size to a plan."""
-        selection = self.scene.simulate(plan_for(self.scene.pool), rng=rng, student=student)
-        return self._measure(selection), selection.chosen.name
+        plan = self.scene.narrowed(plan_for(self.scene.pool), rng=rng)
+        selection = self.scene.simulate(plan, rng=rng, student=student)
+        return self._measure(selection, plan), selection.chosen.name
 
     def half_scores(self, plan_for: Callable[[int], Plan], *, rng: np.random.Generator, student: str) -> Scores:
         """Return measures with half of all rows; per-record runs have the same student."""
-        plan = plan_for(self.small.pool)
-        return self._measure(self.small.simulate(plan, rng=rng, student=student if plan.per_record else None))
+        plan = self.small.narrowed(plan_for(self.small.pool), rng=rng)
+        selection = self.small.simulate(plan, rng=rng, student=student if plan.per_record else None)
+        return self._measure(selection, plan)
 
-    def _measure(self, selection: Selection) -> Scores:
+    def _measure(self, selection: Selection, plan: Plan) -> Scores:
         rows = self.test if selection.chosen.takes_rows else np.asarray(self.features, np.float64)
         predicted, coding = selection.student.predict(rows), self.public.coding
         if isinstance(coding, Quantity):
-            return scores_of(self.public, self.actual, coding.values(predicted))
+            return scores_of(self.public, self.actual, coding.part(plan.narrowed).values(predicted))
         proba = None if coding is None else selection.student.predict_proba(rows)
         return scores_of(self.public, self.actual, predicted, proba)
 

@@ -81,10 +81,15 @@ class Scene:
             )
         return self.asked[count]
 
+    def narrowed(self, plan: Plan, *, rng: np.random.Generator) -> Plan:
+        """Return the plan with the part of the range that a noisy histogram of a quantity gives, if it has one."""
+        return narrowed(plan, self._histogram(plan, rng))
+
     def simulate(self, plan: Plan, *, rng: np.random.Generator, student: str | None = None) -> Selection:
-        """Simulate a run: votes, noise, student. student: the candidate to fit; None: choose one."""
+        """Simulate a run by a plan of `narrowed`: votes, noise, student. student: the candidate to fit; None: choose
+        one.
+        """
         queries = self.queries(plan.rows)
-        plan = narrowed(plan, self._histogram(plan, rng))
         votes = self._votes(plan, queries)
         answers = answer_queries(plan, votes, queries=queries, learning=self.learning, log=Log(), rng=rng)
         if plan.target != "classes" or answers.counts is None:
