@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from ostrakon.cli import app
 from ostrakon.data.quantity import Quantity
 from ostrakon.export.student_files import load_student
 from ostrakon.options.options import Options
+from ostrakon.report.manifest import write_manifest
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.steps import plan_of
 from ostrakon.validation import InvalidInput
@@ -141,6 +143,18 @@ def test_a_noisy_histogram_narrows_a_wide_range(files, tmp_path):
     )
     assert refitted.exit_code == 0, refitted.output
     np.testing.assert_array_equal(load_student(tmp_path / "again").predict(pd.read_csv(files / "test.csv")), said)
+    changes = [
+        ("noisy_histogram.csv", "\n400,.*", "\n400,nan", r"\(16, 1\) finite numbers"),
+        ("noisy_histogram.csv", "\n400,.*", "", r"\(16, 1\) finite numbers"),
+        ("statement.json", f'"low": {low!r}', '"low": "x"', f"clipped to {low} to {high}, .* says x to {high}"),
+    ]
+    for name, before, after, told in changes:
+        original = (release / name).read_text()
+        (release / name).write_text(re.sub(before, after, original))
+        write_manifest(release)
+        with pytest.raises(InvalidInput, match=told):
+            ostrakon.refit(release, public=files / "public.csv", out=tmp_path / "other")
+        (release / name).write_text(original)
 
 
 @pytest.mark.slow
@@ -179,6 +193,8 @@ def _queries(folder):
     [
         ({"range": "45,5"}, "range must be two numbers, the lower one first, got 45 and 5."),
         ({"range": "5"}, "range must be two numbers, LOW,HIGH, such as 0,50, got '5'."),
+        ({"range": "1e16,1e16"}, "range must be two numbers, the lower one first"),
+        ({"range": "10000000000000000,10000000000000004"}, "range must hold 1,024 different numbers, got 1e+16 and"),
         ({"classes": "a,b"}, "range cannot be given with classes"),
         ({"protect": "labels", "public": None}, "range cannot be given if only labels are protected"),
         (

@@ -101,6 +101,17 @@ def test_errors_that_are_counted_twice_are_refuted(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_a_histogram_from_which_records_take_votes_away_is_refuted(tmp_path, monkeypatch):
+    """Planted: a record adds three votes and takes two away, so that the sum is one."""
+    said = errors.error_steps
+    moved = lambda *given, **more: 3 * said(*given, **more) - 2 * np.roll(said(*given, **more), 1, axis=0)  # noqa: E731
+    monkeypatch.setattr(errors, "error_steps", moved)
+    found = audited(tmp_path, parameters={"errors": 0.0, "moments": 0.4, "histogram": 0.1})
+    assert found.refuted
+    assert "votes to a bin of the noisy histogram of the target, where none is taken away" in found.contradiction
+
+
+@pytest.mark.slow
 def test_a_sound_run_is_not_refuted_and_its_counts_of_errors_are_attacked_too(tmp_path):
     found = audited(tmp_path, parameters={"errors": 0.3, "moments": 0.3, "histogram": 0.2})
     assert found.contradiction is None

@@ -56,14 +56,18 @@ class Quantity:
 
     @classmethod
     def of(cls, value: Any) -> Self:
-        """Return the range of `0,50` or of a sequence of two numbers. Errors: `InvalidInput` for anything else."""
+        """Return the range of `0,50` or of a sequence of two numbers. Errors: `InvalidInput` for anything else, and for
+        ends between which not all steps differ."""
         parts: Any = value.split(",") if isinstance(value, str) else value
         if isinstance(value, str) and not all(NUMBER.fullmatch(part.strip()) for part in parts):
             parts = None
         if not isinstance(parts, Sequence | np.ndarray) or len(parts) != 2:
             raise InvalidInput(f"range must be two numbers, LOW,HIGH, such as 0,50, got {quote(value)}.")
         ends = [float(part) for part in parts] if isinstance(value, str) else [finite("range", part) for part in parts]
-        return cls(low=ends[0], high=ends[1])
+        quantity = cls(low=ends[0], high=ends[1])
+        if not (quantity.high - quantity.low) / STEPS > np.spacing(max(map(abs, ends))):
+            raise InvalidInput(f"range must hold {STEPS:,} different numbers, got {ends[0]!r} and {ends[1]!r}.")
+        return quantity
 
     def steps(self, values: Any) -> NDArray[np.int64]:
         """Return values, numbers or their text, as whole steps from 0 (low, or below) to `STEPS` (high, or above),

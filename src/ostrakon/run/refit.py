@@ -25,7 +25,7 @@ from ostrakon.run.stages.corrections import corrected, with_rule
 from ostrakon.run.stages.estimates import NOT_COPIED, STUDENT_WARNINGS, assess, right_counts_of
 from ostrakon.run.stages.features import NO_ENCODER, View, view_of
 from ostrakon.run.stages.learning import Learning
-from ostrakon.run.stages.narrowing import narrowed
+from ostrakon.run.stages.narrowing import histogram_rule, narrowed
 from ostrakon.run.stages.released import released_student
 from ostrakon.run.stages.selected import as_sure_as_right, calibrated, released_counts
 from ostrakon.run.stages.student import fit_student
@@ -376,7 +376,19 @@ def _new_statement(
 def _plan_and_answers(release: EarlierRelease, statement: RestoredStatement) -> tuple[Plan, Answers]:
     plan = _plan(release, statement)
     answers = _answers(release, statement, plan)
-    return narrowed(plan, answers), answers
+    plan = narrowed(plan, answers)
+    part = None if plan.narrowed is None else Quantity.of(statement.quantity).part(plan.narrowed)
+    clipped = part and (part.low, part.high)
+    if statement.clipped != clipped:
+        raise InvalidInput(
+            f"The range of the release must be clipped to {_in_words(clipped)}, by its noisy histogram, and its "
+            f"statement says {_in_words(statement.clipped)}."
+        )
+    return plan, answers
+
+
+def _in_words(ends: tuple[float, float] | None) -> str:
+    return "nothing" if ends is None else "{} to {}".format(*ends)
 
 
 def _plan(release: EarlierRelease, statement: Statement) -> Plan:
@@ -430,6 +442,10 @@ def _answers(release: EarlierRelease, statement: Statement, plan: Plan) -> Answe
     if (plan.mechanism.histogram_noise is None) != (release.histogram is None):
         which = "given" if release.histogram is None else "absent"
         raise InvalidInput(f"The noisy histogram of the release must be {which}, as its statement says.")
+    if release.histogram is not None:
+        bins = histogram_rule(plan).shape
+        if release.histogram.shape != bins or not np.isfinite(release.histogram).all():
+            raise InvalidInput(f"The noisy histogram of the release must be {bins} finite numbers.")
     if len(release.taught) != statement.queries:
         raise InvalidInput(
             f"The release must have {statement.queries} answers, as its statement says; got {len(release.taught)}."
