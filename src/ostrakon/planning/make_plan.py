@@ -102,7 +102,7 @@ def _plan_of_quantity(options: Options, sizes: dict[str, Any], kind: RowKind) ->
 
     def plan_with(**shares: float) -> Plan:
         moments = SUMS_OF_MANY if learns_sums(options.student) else SUMS_BESIDE_COUNTS
-        fixed = {"moments": moments - shares["histogram"], **shares, "linear": linear}
+        fixed = {"moments": round(moments - shares["histogram"], 4), **shares, "linear": linear}
         return per_record_plan(per_record_choices(options, OF_QUANTITIES, **ends, fixed=fixed))
 
     def plan_with_errors(histogram: float) -> Plan:
