@@ -44,7 +44,8 @@ def test_it_learns_and_says_what_it_costs(model):
     content = model.statement_.as_dict()
     assert content["quantity"] == {"low": 0, "high": 20}
     assert "classes" not in content
-    assert content["tuned"]["range"] == "given by the operator"
+    used = "; the part of it that was used: by the released noisy histogram"
+    assert content["tuned"]["range"] == f"given by the operator{used}"
     assert "range 0 to 20" in content["remarks"][0]
     assert model.counts_.shape == (len(model.queries_), 2)
 

@@ -262,7 +262,7 @@ def test_why_nothing_is_estimated_is_said():
 def test_a_quantity_with_intervals_is_not_called_not_estimated():
     quantity = content(classes=(), quantity=(0.0, 30.0))
     intervals = PredictionIntervals(half_widths={0.9: 4.5}, of="private records")
-    assert "**How accurate the model is.** `predict_interval(rows, coverage=0.9)`" in written(
+    assert "**How accurate the model is.** On private records the estimate is wrong by at most 4.5" in written(
         quantity, intervals=intervals
     )
     assert "estimated:" not in written(quantity, intervals=intervals)

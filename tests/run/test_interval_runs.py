@@ -64,8 +64,8 @@ def test_intervals_in_python_and_in_the_exported_student_are_the_same(student, t
     with pytest.raises(InvalidInput, match=r"coverage must be one of 0.8, 0.9, 0.95, got 0.5"):
         model.predict_interval(X, 0.5)
     card = " ".join((release / "model_card.md").read_text().split())
-    assert "holds the value of at least 90% of the private records" in card
-    assert f"On each side of the estimate: {widths[0]:.4g} at coverage 0.8" in card
+    assert "A coverage of 0.9 means: on at least 90% of them" in card
+    assert f"On private records the estimate is wrong by at most {widths[0]:.4g} at coverage 0.8" in card
     assert "every record added one vote to counts of its errors by size" in card
     with open(release / "noisy_errors.csv", newline="") as file:
         table = list(csv.DictReader(file))

@@ -1,4 +1,4 @@
-"""The part of a quantity's range that holds nearly all values, from a noisy histogram of them."""
+"""The part of a quantity's range that holds most values, from a noisy histogram of them."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +13,7 @@ _WIDTHS, _DEVIATIONS = 16, 2.5
 """Number of normal distributions for each mean; standard deviations on each side of the mean that are kept."""
 COARSE = 0.06
 """Noise on a bin, as a share of the records, beyond which the histogram says nothing."""
-_OUTSIDE, _NOISE = 0.01, 0.7
+_OUTSIDE, _NOISE = 0.005, 0.7
 """Share of the records, and standard deviations of the noise, that may seem to be beyond an end. Chosen on generated
 quantities: see benchmarks/README.md.
 """

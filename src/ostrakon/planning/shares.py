@@ -32,6 +32,8 @@ def with_histogram(options: Options, plan_with: Callable[[float], Plan]) -> Plan
         return without
     assert isinstance(without.mechanism, BoundedGNMax)
     share = share_of_histogram(without.mechanism.noise_for(1.0), units=without.teachers)
+    if given.get("moments") is not None:
+        share = min(share, (1 - fraction("moments", given["moments"])) / 4)
     try:
         return plan_with(share) if share else without
     except InvalidInput:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from ostrakon.accounting.estimates import CONFIDENCE, NO_BETTER, UNDECIDED, Agreement, Recall
-from ostrakon.data.quantity import Quantity
+from ostrakon.data.quantity import Quantity, rounded
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.markdown import escaped
 from ostrakon.run.stages.estimates import why_no_estimate
@@ -126,8 +126,8 @@ def predicts(content: dict[str, Any]) -> str:
         estimates = f"It estimates a quantity from {_in_words(content['quantity'])}."
         if "clipped" not in content:
             return estimates
-        part = _in_words(content["clipped"])
-        return f"{estimates} Its estimates are from {part}: private values outside counted as the nearest of both ends."
+        part = "{} to {}".format(*(rounded(content["clipped"][end]) for end in ("low", "high")))
+        return f"{estimates} Its estimates are from {part}: private values outside counted as the nearest of these two."
     if "several_labels" in content:
         return f"It predicts which of {len(content['classes'])} labels a row has; it may have none or several."
     return f"It predicts one of {len(content['classes'])} labels."
@@ -168,7 +168,9 @@ def protected(content: dict[str, Any]) -> str:
     if of_records(content):
         unit = "label" if content["protects"] == "labels" else "record"
         one += f". If one person has several records, each {unit} is protected, but not all of them together"
-    return f'{one}. The section "Privacy" lists what is not covered.'
+    known = content["protects"] == "labels" or "public_rows" in content
+    public = "" if known else " People in the public file are not protected."
+    return f'{one}.{public} The section "Privacy" lists what is not covered.'
 
 
 def strength(content: dict[str, Any]) -> str:

@@ -170,7 +170,7 @@ def make_statement(
         adjacency=_adjacency(plan, task),
         tuned={
             **plan.tuned,
-            **({"classes": task.classes_from} if task.quantity is None else {"range": "given by the operator"}),
+            **({"classes": task.classes_from} if task.quantity is None else {"range": _range_source(plan)}),
             **(TUNED_ALWAYS[protects] if task.domain is None else TUNED_ON_DESCRIBED),
             **encoder,
             "student": choice_in_words(selection),
@@ -181,6 +181,11 @@ def make_statement(
         not_covered=task.not_covered,
         versions=versions(),
     )
+
+
+def _range_source(plan: Plan) -> str:
+    narrowed = "" if plan.narrowed is None else "; the part of it that was used: by the released noisy histogram"
+    return f"given by the operator{narrowed}"
 
 
 def _ranges(plan: Plan, task: Task) -> dict[str, Any]:
@@ -321,10 +326,11 @@ def _quantity_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ..
     unit, noise = task.private.unit, plan.mechanism.parameters()["sigma2"]
     narrowed, histogram_noise = "", plan.mechanism.histogram_noise
     if histogram_noise is not None:
+        part = task.quantity.part(plan.narrowed)
         narrowed = (
             f"First, every {unit} added one vote to a histogram of the target, which was released with Gaussian noise "
-            f"of standard deviation {rounded(histogram_noise)} votes. By this noisy histogram nearly all values are "
-            f"from {task.quantity.part(plan.narrowed).in_words}; values outside were then replaced by the nearest end "
+            f"of standard deviation {rounded(histogram_noise)} votes. By this noisy histogram most values are "
+            f"from {rounded(part.low)} to {rounded(part.high)}; values outside were then replaced by the nearest end "
             "of this part of the range, and estimates lie in it. "
         )
     ends = "of this part" if narrowed else "of the range"

@@ -50,13 +50,13 @@ class PredictionIntervals:
         """Return the meaning, the widths and the confidence of the intervals in words.
 
         >>> intervals = PredictionIntervals(half_widths={0.8: 4.25, 0.9: 7.5}, of="private records")
-        >>> intervals.in_words(Quantity(low=0, high=50)).split(". ")[1]
-        'On each side of the estimate: 4.25 at coverage 0.8, 7.5 at 0.9'
+        >>> intervals.in_words(Quantity(low=0, high=50)).split(". ")[0]
+        'On private records the estimate is wrong by at most 4.25 at coverage 0.8, 7.5 at 0.9'
         """
         return (
-            "`predict_interval(rows, coverage=0.9)` gives every row an interval around the estimate, which holds the "
-            f"value of at least 90% of the {self.of}; a value outside the range counts as the end of the range. "
-            f"On each side of the estimate: {self.widths_in_words(quantity)}. "
+            f"On {self.of} the estimate is wrong by at most {self.widths_in_words(quantity)}. A coverage of 0.9 means: "
+            "on at least 90% of them; a value outside the range counts as the end of the range. "
+            "`predict_interval(rows, coverage=0.9)` gives these intervals around the estimates. "
             "The coverage was estimated from noisy counts of the student's "
             f"errors, with an allowance for their noise: it holds in {CONFIDENCE:.0%} of runs. New rows like the "
             "private ones are covered nearly as often. It is a mean over all rows: where values vary more, fewer are "

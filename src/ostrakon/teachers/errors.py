@@ -58,7 +58,7 @@ class Histogram(ErrorRule):
     n_bins : int
     """
 
-    label: ClassVar[str] = "Counting the values of the target"
+    label: ClassVar[str] = "Making a noisy histogram of the target"
 
     n_bins: int
 

@@ -303,12 +303,13 @@ def _one_sided_estimates(shares: FloatArray, narrowed: tuple[int, int] | None) -
     shares: estimates, 0 to 1 in the range, (rows,), or in its part `narrowed`.
     """
     low, high = (0, STEPS) if narrowed is None else narrowed
-    nearer = "; if not, choose one whose middle is nearer: errors shrink" if narrowed is None else ""
+    part = "range" if narrowed is None else "part of the range to which values were clipped"
     for end, from_end, kept in (("lower", shares, low == 0), ("upper", 1 - shares, high == STEPS)):
         if kept and np.quantile(from_end, _NEARLY_ALL) < _END:
             return (
-                f"Warning: the student estimates nearly all public rows in the {end} quarter of the range. If values "
-                f"may lie beyond this end, widen the range{nearer}.",
+                f"Warning: the student estimates nearly all public rows in the {end} quarter of the {part}. If the "
+                "range is much wider than the values, choose a narrower one: errors shrink. If values may lie beyond "
+                "this end, widen it.",
             )
     return ()
 

@@ -28,7 +28,7 @@ def without_features(X: Any) -> FloatArray:
 
 
 def narrowed(plan: Plan, answers: Answers | None) -> Plan:
-    """Return the plan with the part of the range that holds nearly all values of a quantity; unchanged without a
+    """Return the plan with the part of the range that holds most values of a quantity; unchanged without a
     histogram.
 
     Guarantee: a function of the noisy histogram and of public numbers.
