@@ -325,15 +325,19 @@ def _quantity_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ..
     assert task.quantity is not None
     unit, noise = task.private.unit, plan.mechanism.parameters()["sigma2"]
     narrowed, histogram_noise = "", plan.mechanism.histogram_noise
+    ends = "of the range" if plan.narrowed is None else "of this part"
     if histogram_noise is not None:
         part = task.quantity.part(plan.narrowed)
+        used = "By this noisy histogram the whole range is needed."
+        if plan.narrowed is not None:
+            used = (
+                f"By this noisy histogram most values are from {rounded(part.low)} to {rounded(part.high)}; values "
+                "outside were then replaced by the nearest end of this part of the range, and estimates lie in it."
+            )
         narrowed = (
             f"First, every {unit} added one vote to a histogram of the target, which was released with Gaussian noise "
-            f"of standard deviation {rounded(histogram_noise)} votes. By this noisy histogram most values are "
-            f"from {rounded(part.low)} to {rounded(part.high)}; values outside were then replaced by the nearest end "
-            "of this part of the range, and estimates lie in it. "
+            f"of standard deviation {rounded(histogram_noise)} votes. {used} "
         )
-    ends = "of this part" if narrowed else "of the range"
     return (
         f"The target is a quantity with the public range {task.quantity.in_words}; values outside are replaced by "
         f"its nearest end. {narrowed}Every {unit} split a vote between both ends {ends}, on the public row that is "

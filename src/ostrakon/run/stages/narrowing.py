@@ -10,7 +10,7 @@ from ostrakon.features.rowwise import row_count
 from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.answers import Answers
 from ostrakon.teachers.errors import Histogram
-from ostrakon.votes import FloatArray
+from ostrakon.votes import STEPS, FloatArray
 
 HISTOGRAM = "histogram"
 """Name of the histogram: a field of `Answers`."""
@@ -29,11 +29,12 @@ def without_features(X: Any) -> FloatArray:
 
 def narrowed(plan: Plan, answers: Answers | None) -> Plan:
     """Return the plan with the part of the range that holds most values of a quantity; unchanged without a
-    histogram.
+    histogram, and where that part is the whole range.
 
     Guarantee: a function of the noisy histogram and of public numbers.
     """
     noise = plan.mechanism.histogram_noise
     if noise is None or answers is None or answers.histogram is None:
         return plan
-    return replace(plan, narrowed=narrowed_range(answers.histogram, units=plan.teachers, noise=noise))
+    part = narrowed_range(answers.histogram, units=plan.teachers, noise=noise)
+    return plan if part == (0, STEPS) else replace(plan, narrowed=part)
