@@ -252,9 +252,9 @@ def test_of_equally_good_students_the_first_is_not_called_the_best():
     chosen = Candidate(name="a", student=DummyClassifier())
     selection = Selection(chosen=chosen, student=DummyClassifier(), agreement={"a": 0.9, "b": 0.9})
     assert choice_in_words(selection).startswith(
-        "a, the first in a fixed order of those that are equally good on held-out"
+        "a, the first in a fixed order of those that are equally good on released answers"
     )
-    assert choice_in_words(replace(selection, agreement={"a": 0.9, "b": 0.8})).startswith("a, the best on held-out")
+    assert choice_in_words(replace(selection, agreement={"a": 0.9, "b": 0.8})).startswith("a, the best on released answers")
 
 
 def test_a_class_that_the_released_numbers_do_not_show_is_named_too():
