@@ -96,6 +96,8 @@ def test_the_price_is_that_of_all_tables(run):
     corrections = 0 if mechanism.correction_noise is None else 4 / mechanism.correction_noise**2
     assert (corrections > 0) == ("quantity" not in content)
     squares = 2 / mechanism.sigma2**2 + 2 / mechanism.moment_noise**2 + 2 / mechanism.error_noise**2
+    if mechanism.histogram_noise is not None:
+        squares += 2 / mechanism.histogram_noise**2
     mu = (squares + corrections) ** 0.5
     assert mechanism.run_cost(queries=content["queries"]).mu == pytest.approx(mu, rel=1e-9)
     assert content["guarantee"]["epsilon"] == pytest.approx(gaussian_dp_epsilon(mu, 1e-4), abs=2e-4)
