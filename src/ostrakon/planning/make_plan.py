@@ -101,7 +101,7 @@ def _plan_of_quantity(options: Options, sizes: dict[str, Any], kind: RowKind) ->
     linear = LINEAR_OF_MANY if kind.many else LINEAR_OF_QUANTITIES
 
     def plan_with(**shares: float) -> Plan:
-        moments = SUMS_OF_MANY if learns_sums(options.student) else SUMS_BESIDE_COUNTS
+        moments = _sums_of_student(options).get("moments", SUMS_OF_MANY)
         fixed = {"moments": round(moments - shares["histogram"], 4), **shares, "linear": linear}
         return per_record_plan(per_record_choices(options, OF_QUANTITIES, **ends, fixed=fixed))
 

@@ -67,7 +67,7 @@ class Histogram(ErrorRule):
         return self.n_bins, 1
 
     def bins(self, estimates: FloatArray, targets: IntArray) -> IntArray:
-        return np.minimum(_quantities(targets) * self.n_bins // STEPS, self.n_bins - 1)
+        return np.minimum(known_quantities(targets) * self.n_bins // STEPS, self.n_bins - 1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -91,7 +91,7 @@ class ErrorSizes(ErrorRule):
 
     def bins(self, estimates: FloatArray, targets: IntArray) -> IntArray:
         low, high = self.span
-        error = np.abs(_quantities(targets) - (low + (high - low) * estimates)) / STEPS
+        error = np.abs(known_quantities(targets) - (low + (high - low) * estimates)) / STEPS
         return np.minimum(np.searchsorted(self.edges, error), len(self.edges) - 1)
 
 
@@ -119,7 +119,8 @@ class RightAndWrong(ErrorRule):
         return 2 * (targets if self.by_class else np.zeros_like(targets)) + (estimates != targets)
 
 
-def _quantities(targets: IntArray) -> IntArray:
+def known_quantities(targets: IntArray) -> IntArray:
+    """Return the targets of private rows; refuse other ones than quantities in whole steps from 0 to `STEPS`."""
     if len(targets) and not 0 <= targets.min() <= targets.max() <= STEPS:
         raise InvalidInput(f"The quantities of the private rows must be whole steps from 0 to {STEPS}.")
     return targets

@@ -13,6 +13,7 @@ from ostrakon.features.nearest import nearest
 from ostrakon.features.sums import SumMap, quantity_steps, rounded_product
 from ostrakon.progress import Report
 from ostrakon.teachers.blocks import Block
+from ostrakon.teachers.errors import known_quantities
 from ostrakon.teachers.gathering import Contributions, Parts, distinct_rows, renumbered, sum_contributions
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import STEPS, BoundedVotes, IntArray, LabelVotes, Moments, SplitVotes
@@ -166,9 +167,7 @@ class _VoteRule:
         self, sums: SumMap, features: Any, owner: IntArray, count: int, nearest_query: IntArray, quantity: IntArray
     ) -> Contributions:
         """Return the contributions of units whose rows have a quantity."""
-        if len(quantity) and not 0 <= quantity.min() <= quantity.max() <= STEPS:
-            raise InvalidInput(f"The quantities of the private rows must be whole steps from 0 to {STEPS}.")
-        quantity = sums.clipped(quantity)
+        quantity = sums.clipped(known_quantities(quantity))
         where, high = quantities(owner, nearest_query, quantity, max_contributions=self.max_contributions)
         counts = np.zeros((len(self.queries), 2), np.int64)
         np.add.at(counts, where, np.stack([STEPS - high, high], axis=1))
