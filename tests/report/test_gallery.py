@@ -18,7 +18,7 @@ def outcome(images, taught, classes=("left", "right")):
         images=images,
         answers=SimpleNamespace(taught=np.asarray(taught)),
         classes=classes,
-        quantity=None,
+        clipped=None,
         plan=SimpleNamespace(target="classes", labels=None),
     )
 
