@@ -166,7 +166,7 @@ def test_a_refit_to_accuracy_is_as_sure_as_the_student_of_another_objective_is_r
     assert (labels != after.predict(features)).any() == (objective == "balanced")
     unsure, sure = (one.predict_proba(features)[np.arange(len(y)), labels].mean() for one in (after.student, after))
     # The student of the log loss is nearly as sure as it is right before, and by chance as near as after.
-    assert abs(sure - np.mean(labels == y)) < max(0.7 * abs(unsure - np.mean(labels == y)), 0.01)
+    assert abs(sure - np.mean(labels == y)) < max(0.7 * abs(unsure - np.mean(labels == y)), 0.03)
 
 
 def test_the_last_temperature_keeps_shares_that_a_correction_follows():
