@@ -10,8 +10,9 @@ def run(*words: str):
     return CliRunner().invoke(app, ["audit", *words])
 
 
-def test_a_sound_mechanism_exits_zero():
-    done = run("--mechanism", "lnmax", "--gamma", "0.05", "--queries", "1", "--samples", "2000", "--json")
+@pytest.mark.parametrize("law", [("lnmax", "--gamma", "0.05"), ("lnmax(gamma=0.05)",)])
+def test_a_sound_mechanism_exits_zero(law):
+    done = run("--mechanism", *law, "--queries", "1", "--samples", "2000", "--json")
     assert done.exit_code == 0
     found = json.loads(done.stdout)
     assert found["mechanism"] == "lnmax"

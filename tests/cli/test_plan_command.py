@@ -252,6 +252,16 @@ def test_other_targets_of_a_table_are_rehearsed(command, tables, tmp_path, targe
     assert all(measure in out for measure in (*measures, "(95% interval of one run", "a run was simulated 2 times"))
 
 
+def test_a_mechanism_is_written_as_for_a_run_and_simulated(command, tables):
+    given = ("--public", tables / "public.csv", "--target", "age", "--range", "18,90", "--records", 2000)
+    written = ("--mechanism", "quantity-gnmax(histogram=0)", "--epsilons", 2)
+    code, out, err = command("plan", *given, "--drop", "ill", *written, "--repetitions", 2, "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["offers"][0]["noise"].get("histogram", 0) == 0
+    assert {one["mechanism"] for one in found["forecasts"]} == {"quantity-gnmax(histogram=0)"}
+
+
 def test_one_reason_is_said_once_for_all_epsilons(command, tables):
     given = ("--public", tables / "bare.csv", "--records", 5000, "--range", "18,90")
     code, out, _ = command("plan", *given, "--mechanism", "gnmax", "--epsilons", 0.5, 1, 2)

@@ -103,6 +103,22 @@ def test_each_mechanism_is_asked_what_it_has():
         make_offers(asked, epsilons=[1.0], mechanisms=["bounded-gnmax", "gnmax"], **SIZES)
 
 
+def test_parameters_may_be_written_behind_the_mechanism_as_for_a_run():
+    written, shared = "bounded-gnmax(errors=0)", Options(parameters={"max_contributions": 1})
+    first, second = make_offers(shared, epsilons=[1.0], mechanisms=[written, "bounded-gnmax"], **SIZES)
+    (alone,) = make_offers(shared, epsilons=[1.0], mechanisms=[written], **SIZES)
+    sizes = {"units": 3000, "pool": 400, "classes": 3}
+    plan = make_plan(Options.of({"mechanism": written, "max_contributions": 1, "epsilon": 1.0}), **sizes)
+    assert (first.mechanism, first.plan, first.per_record, alone.plan) == (written, plan, True, plan)
+    assert second.plan != plan
+    for mechanism, why in (
+        ("bounded-gnmax(gamma=1)", "gamma is not a parameter of bounded-gnmax"),
+        ("bounded-gnmax(max_contributions=2)", "max_contributions must be given once"),
+    ):
+        with pytest.raises(InvalidInput, match=why):
+            make_offers(shared, epsilons=[1.0], mechanisms=[mechanism], **SIZES)
+
+
 def test_a_mechanism_that_nobody_knows_is_refused():
     with pytest.raises(InvalidInput, match="mechanism must be one of"):
         make_offers(Options(), epsilons=[1.0], mechanisms=["gnmux"], **SIZES)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from ostrakon.cli.account import mechanism_of
 from ostrakon.cli.app import app, begin, console, print_json
 from ostrakon.cli.options import mechanism_parameters, with_options
 from ostrakon.validation import InvalidInput
@@ -77,10 +78,9 @@ def audit(
         _audit_run(run, out=out, samples=samples, confidence=confidence, jobs=jobs, as_json=as_json)
         return
     from ostrakon.audit import audit as run_audit
-    from ostrakon.mechanisms.registry import build
     from ostrakon.noise import secure_rng
 
-    law = None if mechanism is None else build(mechanism, parameters)
+    law = None if mechanism is None else mechanism_of(mechanism, parameters)
     subject: Any = law if sampler is None else _function(sampler)
     if subject is None:
         raise InvalidInput("--mechanism, --sampler or --run must be given, got none.")

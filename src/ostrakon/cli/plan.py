@@ -39,7 +39,10 @@ Classes = Annotated[
 ]
 Mechanisms = Annotated[
     list[str] | None,
-    typer.Option(help=r"Mechanism to plan for; may be repeated. \[default: that of a run, confident-gnmax]"),
+    typer.Option(
+        help="Mechanism to plan for, NAME or NAME(parameter=value, ...); may be repeated. "
+        r"\[default: that of a run, confident-gnmax]"
+    ),
 ]
 
 

@@ -14,6 +14,7 @@ from joblib import effective_n_jobs
 from ostrakon.data.labels import MOST_OF_TEACHERS
 from ostrakon.data.target import Target
 from ostrakon.mechanisms.registry import find
+from ostrakon.options.call import parse_call, with_own_parameters
 from ostrakon.options.options import GATE, WORST_CASE, Options
 from ostrakon.planning.choose_mechanism import auto_mechanism, needs_trained_teachers
 from ostrakon.planning.defaults import DEFAULT_OF_TEACHERS, OF_LABELS, OF_QUANTITIES
@@ -57,6 +58,11 @@ class Offer:
     odds: float | None = None
     unit: Unit = "record"
     protects: Protects = "records"
+
+    @property
+    def per_record(self) -> bool:
+        """Whether every record (or user) is a teacher."""
+        return find(parse_call(self.mechanism)[0]).per_record
 
     @property
     def answers(self) -> tuple[int, bool] | None:
@@ -141,20 +147,21 @@ def neighbours(*, per_record: bool, unit: Unit, protects: Protects = "records", 
     return "whether this record was used at all"
 
 
-def options_for(options: Options, *, mechanism: str, epsilon: float) -> Options:
+def options_for(options: Options, *, mechanism: str, epsilon: float, alone: bool = False) -> Options:
     """Return `options` for one of several mechanisms, without the options that it does not have.
 
     Teachers, caps and gates apply to trained teachers alone, parameters to the mechanisms that declare them.
+    mechanism: NAME or NAME(parameter=value, ...). alone: whether it is the only one, which gets all options.
     """
-    kind = find(mechanism)
+    own = with_own_parameters({**options.parameters, "mechanism": mechanism})
+    kind = find(own.pop("mechanism"))
     unset: dict[str, Any] = {"teachers": None, "max_answers": None, "guarantee": WORST_CASE}
-    parameters = {name: value for name, value in options.parameters.items() if name in kind.declared()}
     return dataclasses.replace(
         options,
-        mechanism=mechanism,
+        mechanism=kind.name,
         epsilon=epsilon,
-        parameters=parameters,
-        **(unset if kind.per_record else {"neighbours": None}),
+        parameters={name: value for name, value in own.items() if alone or name in kind.declared()},
+        **({} if alone else unset if kind.per_record else {"neighbours": None}),
     )
 
 
@@ -179,32 +186,28 @@ def make_offers(
     """
     sizes: dict[str, Any] = {"units": records, "pool": pool, "classes": classes, "unit": unit}
     sizes |= {"kind": kind, "target": target}
-    names = [find(name).name for name in mechanisms]
+    written = list(mechanisms)
+    names = list(dict.fromkeys(parse_call(mechanism)[0] for mechanism in written))
     declared = {name for mechanism in names for name in find(mechanism).declared()}
     unknown = [name for name, value in options.parameters.items() if value is not None and name not in declared]
     if unknown:
         raise InvalidInput(f"{unknown[0]} is not a parameter of {', '.join(names)}.")
 
-    def offer(chosen: Options) -> Offer:
-        name, epsilon = chosen.mechanism, chosen.epsilon
-        assert epsilon is not None
+    def offer(asked: tuple[str, float]) -> Offer:
+        name, epsilon = asked
         try:
-            plan = make_plan(chosen, **sizes)
+            plan = make_plan(requests[asked], **sizes)
         except InvalidInput as refused:
             return Offer(epsilon=epsilon, mechanism=name, refusal=str(refused), unit=unit)
         odds = plan.membership_guess() if plan.claimable else None
         return Offer(epsilon=epsilon, mechanism=name, plan=plan, odds=odds, unit=unit)
 
-    requests = [
-        options_for(options, mechanism=name, epsilon=epsilon)
-        if len(names) > 1
-        else dataclasses.replace(options, mechanism=name, epsilon=epsilon)
-        for name, epsilon in itertools.product(names, epsilons)
-    ]
+    requests = {
+        (name, epsilon): options_for(options, mechanism=name, epsilon=epsilon, alone=len(written) == 1)
+        for name, epsilon in itertools.product(written, epsilons)
+    }
     # Compiled loops release Python's lock. Large epsilons come first: they allow many queries and take longest.
-    longest_first = sorted(range(len(requests)), key=lambda index: -(requests[index].epsilon or 0))
+    longest_first = sorted(requests, key=lambda asked: -asked[1])
     with ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
-        offered = dict(
-            zip(longest_first, workers.map(offer, [requests[index] for index in longest_first]), strict=True)
-        )
-    return tuple(offered[index] for index in range(len(requests)))
+        offered = dict(zip(longest_first, workers.map(offer, longest_first), strict=True))
+    return tuple(offered[asked] for asked in requests)

@@ -15,7 +15,6 @@ from ostrakon.forecast.offers import Offer, default_mechanisms, make_offers, nei
 from ostrakon.forecast.public_rows import MIN_TO_REHEARSE, PublicRows
 from ostrakon.forecast.rehearsal import REPETITIONS, Rehearsal, rehearse
 from ostrakon.html_table import html_table
-from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, WORST_CASE, Options
 from ostrakon.planning.row_kind import RowKind
 from ostrakon.progress import Report
@@ -220,7 +219,7 @@ def plan(
     range : tuple of (float, float), optional
         The public range of a target that is a quantity, instead of `classes`.
     mechanisms : iterable of str, optional
-        Names; by default those of per-record teachers, and two mechanisms of trained teachers.
+        NAME or NAME(parameter=value, ...); by default that of a run, and that of trained teachers.
     delta, n_teachers, n_queries, max_answers, guarantee, agreement, teacher, student, representation
         See `PATEClassifier`; guarantee="gate" takes minutes.
     unit : {"record", "user"}
@@ -320,7 +319,7 @@ def outlook(
     sizes: Any = {"unit": unit, "records": records, "pool": public.rows, "classes": len(public.classes)}
     sizes["target"] = public.target
     offers = make_offers(options, epsilons=epsilons, mechanisms=names, kind=kind, **sizes)
-    simulated = [offer for offer in offers if rehearsed == ALL or find(offer.mechanism).per_record]
+    simulated = [offer for offer in offers if rehearsed == ALL or offer.per_record]
     planned = [offer for offer in simulated if offer.plan is not None]
     why = _why_not_rehearsed(public, rehearsed, unit=unit, simulated=len(simulated), planned=len(planned))
     if accuracy is not None and public.target != "classes":

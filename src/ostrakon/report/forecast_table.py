@@ -11,7 +11,6 @@ from ostrakon.forecast.offers import Offer, neighbours
 from ostrakon.forecast.outlook import Outlook
 from ostrakon.forecast.rehearsal import Rehearsal
 from ostrakon.forecast.without_noise import WITHOUT_NOISE
-from ostrakon.mechanisms.registry import find
 from ostrakon.planning.plan import Plan
 from ostrakon.report.charts import percents
 from ostrakon.report.table import pairs_table
@@ -138,9 +137,7 @@ def odds_sentences(offers: Iterable[Offer]) -> list[str]:
 
 
 def _about(offer: Offer) -> str:
-    return neighbours(
-        per_record=find(offer.mechanism).per_record, unit=offer.unit, protects=offer.protects, removed=offer.removed
-    )
+    return neighbours(per_record=offer.per_record, unit=offer.unit, protects=offer.protects, removed=offer.removed)
 
 
 def offer_table(offer: Offer) -> Table:
