@@ -13,6 +13,8 @@ IntArray = NDArray[np.int64]
 
 STEPS = 1024
 """Steps in a vote: noisy counts are released in these steps, so that low-order bits of the noise are not released."""
+FINE_STEPS = 2**30
+"""Steps in the range of a quantity, of which a histogram may keep a small part."""
 
 
 class Votes:

@@ -11,7 +11,7 @@ from ostrakon.data.sources import open_table
 from ostrakon.data.task import open_task
 from ostrakon.forecast.public_rows import read_public
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import STEPS
+from ostrakon.votes import FINE_STEPS
 
 
 @pytest.mark.parametrize("given", ["0,50", (0, 50), [0.0, 50.0], np.array([0, 50]), " 0 , 5e1"])
@@ -46,9 +46,9 @@ def test_anything_else_is_refused(given):
 def test_steps_are_clipped_and_values_come_back():
     quantity = Quantity.of("-10,30")
     values = np.array([-1e308, -10, 0, 29.99, 30, 1e308])
-    assert quantity.steps(values).tolist() == [0, 0, 256, 1024, 1024, 1024]
+    assert quantity.steps(values).tolist() == [0, 0, FINE_STEPS // 4, FINE_STEPS - 268435, FINE_STEPS, FINE_STEPS]
     inside = np.linspace(-10, 30, 77)
-    np.testing.assert_allclose(quantity.values(quantity.steps(inside) / STEPS), inside, atol=40 / STEPS / 2)
+    np.testing.assert_allclose(quantity.values(quantity.steps(inside) / FINE_STEPS), inside, atol=21 / FINE_STEPS)
     assert quantity.steps([str(value) for value in inside]).tolist() == quantity.steps(inside).tolist()
 
 

@@ -6,17 +6,18 @@ import math
 import numpy as np
 import pytest
 
+from ostrakon.features.histogram import bin_edges
 from ostrakon.features.sums import SumMap
 from ostrakon.mechanisms import LabelsGNMax, MomentGNMax, QuantityGNMax
 from ostrakon.teachers.errors import Histogram
 from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import STEPS, BoundedVotes, Moments, SplitVotes
+from ostrakon.votes import FINE_STEPS, STEPS, BoundedVotes, Moments, SplitVotes
 
 PUBLIC = np.random.default_rng(0).normal(size=(60, 3))
 # The first is beyond every public value, so that its features are as long as any.
 FAR = np.array([[-9.0, -9.0, -9.0], [9.0, 9.0, -9.0], [0.3, -0.2, 0.1], [1e20, -1e20, -1e20]])
-SHARES = (0, STEPS)
+SHARES = (0, FINE_STEPS)
 MAP = SumMap.of(PUBLIC)
 
 
@@ -55,7 +56,7 @@ def test_no_two_teachers_are_farther_apart_than_the_price(max_contributions, sha
 
 
 def test_one_record_attains_the_price_in_its_own_cell_and_in_another():
-    low, high = said(FAR[:1], [0], 1), said(FAR[:1], [STEPS], 1)
+    low, high = said(FAR[:1], [0], 1), said(FAR[:1], [FINE_STEPS], 1)
     assert np.linalg.norm(low[0] - high[0]) == pytest.approx(math.sqrt(2))
     assert 0.98 * math.sqrt(2) < np.linalg.norm(low[1] - high[1]) <= math.sqrt(2)
     elsewhere = said(FAR[1:2], [0], 1)
@@ -102,12 +103,12 @@ def test_a_histogram_by_hand_and_as_the_composition_of_gaussians():
 
 
 def test_one_record_attains_the_price_of_the_histogram():
-    rule = Histogram(n_bins=16)
+    rule = Histogram(edges=bin_edges(1000, 30.0, 0))
     one, other = (rule.contributions_of((np.zeros(1, int), np.zeros((1, 1)), np.array([t]))).counts for t in SHARES)
     assert np.square(one).sum() == np.square(other).sum() == STEPS**2
     assert np.square(one - other).sum() == 2 * STEPS**2
     # A user with rows at both ends splits its vote.
-    both = rule.contributions_of((np.zeros(4, int), np.zeros((4, 1)), np.array([0, 0, 0, STEPS]))).counts
+    both = rule.contributions_of((np.zeros(4, int), np.zeros((4, 1)), np.array([0, 0, 0, FINE_STEPS]))).counts
     assert both.ravel()[[0, -1]].tolist() == [768, 256]
 
 

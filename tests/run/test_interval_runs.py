@@ -18,7 +18,7 @@ from ostrakon.export.student_files import load_student
 from ostrakon.report.table import _student
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import STEPS
+from ostrakon.votes import FINE_STEPS, STEPS
 
 STUDENTS = ["auto", "soft-vote", "hist-gradient-boosting"]
 TREES = "extra-trees(n_estimators=20)"
@@ -117,7 +117,7 @@ def test_one_record_moves_two_counts_of_errors_by_one_vote(student, monkeypatch)
     assert before.counts.sum() == records * STEPS
     for number in (0, records // 2, records - 1):
         other, given = private.X.copy(), private.y.copy()
-        other[number], given[number] = -9.0, STEPS - given[number]
+        other[number], given[number] = -9.0, FINE_STEPS - given[number]
         moved = collect(plan, Rows(X=other, y=given), rule, estimates).counts - before.counts
         assert np.square(moved).sum() in (0, 2 * STEPS**2)
     assert estimates.rows == (768 if isinstance(student, str) else 1)

@@ -34,7 +34,7 @@ from ostrakon.students.sklearn_student import SklearnStudent
 from ostrakon.teachers.corrections import CorrectionRule
 from ostrakon.teachers.errors import ErrorSizes, RightAndWrong
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import STEPS
+from ostrakon.votes import FINE_STEPS, STEPS
 
 
 def rows(n, classes, seed=0):
@@ -276,7 +276,7 @@ def test_a_student_that_fails_on_a_row_is_wrong_on_it_and_right_on_others(way, c
     owners, numbers = np.arange(60), estimates(X)
     counts = RightAndWrong(classes=2, by_class=False).contributions_of((owners, numbers, y)).counts
     assert counts.tolist() == [[STEPS * np.sum(said[~missing, 0] == y[~missing]), STEPS * 60 - counts[0, 0]]]
-    sizes = ErrorSizes(edges=np.array([0.1, 0.5, 1.0])).contributions_of((owners[:8], numbers[:8], STEPS * y[:8]))
+    sizes = ErrorSizes(edges=np.array([0.1, 0.5, 1.0])).contributions_of((owners[:8], numbers[:8], FINE_STEPS * y[:8]))
     assert sizes.counts[2, 0] >= 2 * STEPS
     assert capfd.readouterr() == ("", "")
 

@@ -22,7 +22,7 @@ from ostrakon.run.steps import plan_of
 from ostrakon.run_audit.audit_run import audit_run
 from ostrakon.run_audit.repeated import CORRECTION_SUMS, COUNTS, ERROR_COUNTS, HISTOGRAM_COUNTS, SUMS
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import STEPS
+from ostrakon.votes import FINE_STEPS, STEPS
 
 OPTIONS = Options(epsilon=4.0, queries=20, delta=1e-5, jobs=1, parameters={"errors": 0.3, "moments": 0.4})
 
@@ -42,7 +42,7 @@ def task():
 
 def task_of_classes():
     quantities = task()
-    y = np.digitize(quantities.private.y, [350, 650])
+    y = np.digitize(quantities.private.y, [0.35 * FINE_STEPS, 0.65 * FINE_STEPS])
     return Task(
         private=Rows(X=quantities.private.X, y=y),
         X_public=quantities.X_public,

@@ -11,7 +11,7 @@ from ostrakon.data.quantity import Quantity
 from ostrakon.students.prediction_intervals import edges_of, half_widths_of
 from ostrakon.teachers.errors import ErrorSizes, error_steps
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import STEPS
+from ostrakon.votes import FINE_STEPS, STEPS
 
 DRAWS = 300
 MOST = stats.binom.ppf(0.9999, DRAWS, 0.05)
@@ -122,8 +122,8 @@ def test_the_whole_range_is_not_put_down_to_noise_alone():
 
 def test_one_record_or_user_moves_two_counts_by_one_at_most():
     edges = edges_of(1000, 20.0)
-    everyone = [said([row], [at], edges) for row in ROWS for at in (0, 300, STEPS)]
-    everyone += [said(ROWS, at, edges) for at in ([0, 0, 0, 0], [STEPS] * 4, [0, 7, 400, 9])]
+    everyone = [said([row], [at], edges) for row in ROWS for at in (0, 300, FINE_STEPS)]
+    everyone += [said(ROWS, at, edges) for at in ([0, 0, 0, 0], [FINE_STEPS] * 4, [0, 7, FINE_STEPS // 3, 9])]
     assert all(one.sum() == 1 and (one >= 0).all() for one in everyone)
     farthest = max(np.linalg.norm(one - other) for one in everyone for other in everyone)
     assert farthest == np.sqrt(2)
@@ -143,8 +143,8 @@ def test_an_error_at_an_edge_is_within_it():
 
 
 def test_another_quantity_is_refused():
-    with pytest.raises(InvalidInput, match="whole steps from 0 to 1024"):
-        said([[0.5]], [STEPS + 1], edges_of(1000, 20.0))
+    with pytest.raises(InvalidInput, match="whole steps from 0 to 1073741824"):
+        said([[0.5]], [FINE_STEPS + 1], edges_of(1000, 20.0))
 
 
 @pytest.mark.parametrize("estimate", [np.nan, np.inf, -np.inf])

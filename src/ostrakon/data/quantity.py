@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ostrakon.validation import InvalidInput, finite, quote
-from ostrakon.votes import STEPS
+from ostrakon.votes import FINE_STEPS
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 """A number as a person or a file may write it."""
@@ -41,7 +41,7 @@ class Quantity:
     Examples
     --------
     >>> Quantity(low=0, high=50).steps([-3, 0, 25, 50, 80]).tolist()
-    [0, 0, 512, 1024, 1024]
+    [0, 0, 536870912, 1073741824, 1073741824]
     """
 
     low: float
@@ -65,12 +65,12 @@ class Quantity:
             raise InvalidInput(f"range must be two numbers, LOW,HIGH, such as 0,50, got {quote(value)}.")
         ends = [float(part) for part in parts] if isinstance(value, str) else [finite("range", part) for part in parts]
         quantity = cls(low=ends[0], high=ends[1])
-        if not (quantity.high - quantity.low) / STEPS > np.spacing(max(map(abs, ends))):
-            raise InvalidInput(f"range must hold {STEPS:,} different numbers, got {ends[0]!r} and {ends[1]!r}.")
+        if not (quantity.high - quantity.low) / FINE_STEPS > np.spacing(max(map(abs, ends))):
+            raise InvalidInput(f"range must hold {FINE_STEPS:,} different numbers, got {ends[0]!r} and {ends[1]!r}.")
         return quantity
 
     def steps(self, values: Any) -> NDArray[np.int64]:
-        """Return values, numbers or their text, as whole steps from 0 (low, or below) to `STEPS` (high, or above),
+        """Return values, numbers or their text, as whole steps from 0 (low, or below) to `FINE_STEPS` (high, or above),
         (rows,).
 
         Guarantee: the step of a value depends on that value and on the range alone.
@@ -79,7 +79,7 @@ class Quantity:
         numbers = self.numbers(values)
         with np.errstate(over="ignore"):  # an overflow is clipped
             shares = np.clip((numbers - self.low) / (self.high - self.low), 0, 1)
-        return np.rint(shares * STEPS).astype(np.int64)
+        return np.rint(shares * FINE_STEPS).astype(np.int64)
 
     def numbers(self, values: Any) -> NDArray[np.float64]:
         """Return values, numbers or their text, as finite doubles, (rows,). Errors: as of `steps`."""
@@ -102,10 +102,10 @@ class Quantity:
         return self.low + (self.high - self.low) * np.asarray(shares, np.float64)
 
     def part(self, span: tuple[int, int] | None) -> "Quantity":
-        """Return a part of the range, from whole steps of 1/`STEPS`; the range itself for None."""
+        """Return a part of the range, from whole steps of 1/`FINE_STEPS`; the range itself for None."""
         if span is None:
             return self
-        low, high = self.values(np.array(span) / STEPS).tolist()
+        low, high = self.values(np.array(span) / FINE_STEPS).tolist()
         return Quantity(low=low, high=high)
 
     def clipped_in_words(self, share: float) -> tuple[str, ...]:
@@ -121,6 +121,11 @@ class Quantity:
             f"{warning}{share:.2%} of the private values of the target are outside {self.in_words} and are "
             "replaced by its nearest end. (This is private and is not released.)",
         )
+
+    @property
+    def zero(self) -> int | None:
+        """The step of 0; None if it is outside the range."""
+        return int(self.steps(np.zeros(1))[0]) if self.low <= 0 <= self.high else None
 
     @property
     def in_words(self) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from ostrakon.features.moments import CONSTANT, bounded_steps, principal_vectors
 from ostrakon.mechanisms.moment_gnmax import LINEAR
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import STEPS, FloatArray, IntArray
+from ostrakon.votes import FINE_STEPS, STEPS, FloatArray, IntArray
 
 WAVES, DIRECTIONS, KNOTS = 5, 96, 16
 """Waves of each rank; random directions, in each of two widths; intervals between the public quantiles of a rank."""
@@ -56,7 +56,7 @@ class SumMap:
     linear : float
         Share of the squared length of a row's features for linear ones.
     span : tuple of (int, int)
-        The part of the range to which a quantity is clipped before it is summed, in whole steps from 0 to `STEPS`.
+        The part of the range to which a quantity is clipped before it is summed, in whole steps from 0 to `FINE_STEPS`.
 
     Notes
     -----
@@ -71,10 +71,10 @@ class SumMap:
     knots: FloatArray
     waves: FloatArray
     linear: float = LINEAR
-    span: tuple[int, int] = (0, STEPS)
+    span: tuple[int, int] = (0, FINE_STEPS)
 
     @classmethod
-    def of(cls, public: ArrayLike, *, linear: float = LINEAR, span: tuple[int, int] = (0, STEPS)) -> Self:
+    def of(cls, public: ArrayLike, *, linear: float = LINEAR, span: tuple[int, int] = (0, FINE_STEPS)) -> Self:
         """Return the map for features of public rows, (rows, features). Errors: `InvalidInput` for features that are
         not finite."""
         points = np.asarray(public, np.float64)

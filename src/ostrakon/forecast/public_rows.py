@@ -57,6 +57,11 @@ class PublicRows:
         return target_of(self.coding)
 
     @property
+    def zero(self) -> int | None:
+        """The position of 0 in the range of a quantity."""
+        return self.coding.zero if isinstance(self.coding, Quantity) else None
+
+    @property
     def labelled(self) -> IntArray:
         """Positions of the rows with a label or a value."""
         if self.target == "quantity":

@@ -144,13 +144,13 @@ class _Repetition:
         self, plan_for: Callable[[int], Plan], *, rng: np.random.Generator, student: str | None
     ) -> tuple[Scores, str]:
         """Return measures on the held-out rows, and the student's name. plan_for: from a pool size to a plan."""
-        plan = self.scene.narrowed(plan_for(self.scene.pool), rng=rng)
+        plan = self.scene.narrowed(plan_for(self.scene.pool), zero=self.public.zero, rng=rng)
         selection = self.scene.simulate(plan, rng=rng, student=student)
         return self._measure(selection, plan), selection.chosen.name
 
     def half_scores(self, plan_for: Callable[[int], Plan], *, rng: np.random.Generator, student: str) -> Scores:
         """Return measures with half of all rows; per-record runs have the same student."""
-        plan = self.small.narrowed(plan_for(self.small.pool), rng=rng)
+        plan = self.small.narrowed(plan_for(self.small.pool), zero=self.public.zero, rng=rng)
         selection = self.small.simulate(plan, rng=rng, student=student if plan.per_record else None)
         return self._measure(selection, plan)
 

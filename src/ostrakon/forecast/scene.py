@@ -81,9 +81,9 @@ class Scene:
             )
         return self.asked[count]
 
-    def narrowed(self, plan: Plan, *, rng: np.random.Generator) -> Plan:
+    def narrowed(self, plan: Plan, *, zero: int | None, rng: np.random.Generator) -> Plan:
         """Return the plan with the part of the range that a noisy histogram of a quantity gives, if it has one."""
-        return narrowed(plan, self._histogram(plan, rng))
+        return narrowed(plan, self._histogram(plan, zero, rng), zero)
 
     def simulate(self, plan: Plan, *, rng: np.random.Generator, student: str | None = None) -> Selection:
         """Simulate a run by a plan of `narrowed`: votes, noise, student. student: the candidate to fit; None: choose
@@ -115,11 +115,11 @@ class Scene:
         answers = draw_sums(CORRECTIONS, plan, answers, sums, log=Log(), rng=rng)
         return corrected(selection, self.learning, plan, answers, queries)
 
-    def _histogram(self, plan: Plan, rng: np.random.Generator) -> Answers | None:
+    def _histogram(self, plan: Plan, zero: int | None, rng: np.random.Generator) -> Answers | None:
         """Return the noisy histogram of a quantity; None if the plan has none."""
         if plan.mechanism.histogram_noise is None:
             return None
-        rule, targets = histogram_rule(plan), self.labels[self.row_of_record]
+        rule, targets = histogram_rule(plan, zero), self.labels[self.row_of_record]
         counts = rule.contributions_of((np.arange(len(targets)), np.zeros((len(targets), 1)), targets)).counts
         return draw_sums(HISTOGRAM, plan, NOTHING, Moments(counts, teachers=plan.teachers), log=Log(), rng=rng)
 

@@ -42,9 +42,9 @@ _OF_ERRORS_OF_MANY = 0.01
 """Smallest share for classes, so that the recall of a rare class is known, too."""
 _LEAST_FOR_ERRORS = 25
 """With fewer records for each standard deviation of the noise on counts of errors, intervals are nearly the range."""
-_OF_HISTOGRAM = (0.0025, 0.03)
+_OF_HISTOGRAM = (0.01, 0.03)
 """Smallest and largest share of the cost for a histogram of a quantity."""
-_FINE_BIN = 0.004
+_FINE_BIN = 0.002
 """Noise on a bin, as a share of the records, that is small enough."""
 _FINE, _COARSE = 0.01, 0.2
 """Half widths of the interval of the accuracy below which noise is small enough, and above which it is too large."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ostrakon.data.checksummed import sha256
 from ostrakon.data.files import write_json
 from ostrakon.data.quantity import Quantity
+from ostrakon.features.histogram import bin_edges
 from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.options.report_details import ReportDetails
@@ -22,7 +23,7 @@ from ostrakon.run.refit import EarlierRelease
 from ostrakon.run.steps import FinishedRun
 from ostrakon.students.prediction_intervals import edges_of
 from ostrakon.validation import InvalidInput, fraction
-from ostrakon.votes import IntArray
+from ostrakon.votes import FINE_STEPS, IntArray
 
 _SCHEMA = "ostrakon-refit/2"
 
@@ -120,18 +121,25 @@ def answers_of_file(path: Path, content: Mapping[str, Any]) -> tuple[list[str], 
     return queries, np.where(by_teachers, taught, NO_ANSWER), taught
 
 
-def bins_of_errors(target: Quantity | Sequence[str], *, units: int, noise: float) -> list[str]:
+def bins_of_errors(
+    target: Quantity | Sequence[str], *, units: int, noise: float, clipped: Quantity | None = None
+) -> list[str]:
     """Return the first column of a table of noisy counts of errors: the largest error of every bin of a quantity; every
     class, or one word for all where they are many.
+
+    clipped: the part of the range to which values of a quantity were clipped, if it was narrowed.
     """
     if isinstance(target, Quantity):
-        return [f"{edge:.10g}" for edge in (target.high - target.low) * edges_of(units, noise)]
+        part = target if clipped is None else clipped
+        edges = (part.high - part.low) * edges_of(units, noise)
+        edges[-1] = target.high - target.low
+        return [f"{edge:.10g}" for edge in edges]
     return list(target) if len(target) <= FEW_CLASSES else ["all classes"]
 
 
-def bins_of_histogram(quantity: Quantity, bins: int) -> list[str]:
-    """Return the first column of a noisy histogram of a quantity: the largest value of every bin."""
-    return [f"{edge:.10g}" for edge in quantity.values(np.arange(1, bins + 1) / bins)]
+def bins_of_histogram(quantity: Quantity, *, units: int, noise: float) -> list[str]:
+    """Return the first column of a noisy histogram of a quantity: the upper end of every bin."""
+    return [f"{edge:.10g}" for edge in quantity.values(bin_edges(units, noise, quantity.zero)[1:] / FINE_STEPS)]
 
 
 def table_of_file(path: Path) -> tuple[list[str], NDArray[np.float64]]:

@@ -9,6 +9,7 @@ from ostrakon.data.checksummed import sha256
 from ostrakon.data.quantity import Quantity
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.ledger.state import History, Spend
+from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import build
 from ostrakon.report.earlier import answers_of_file, bins_of_errors, bins_of_histogram, table_of_file
 from ostrakon.report.manifest import MANIFEST, is_finished
@@ -106,34 +107,40 @@ def _read_numbers(folder: Path, content: dict[str, Any]) -> tuple[Answers, str]:
         labels = answers_of_file(folder / LABELS, content)[1] if counts is None else counts.argmax(axis=1)
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, csv.Error) as error:
         raise InvalidInput(f"The answers in {folder} cannot be read ({error!r}).") from None
-    of_errors = tables[NOISY_ERRORS]
-    if of_errors is not None and of_errors[0] != _bins_stated(content):
-        raise InvalidInput(f"The bins of {NOISY_ERRORS} are not those of the statement in {folder}.")
-    histogram = tables[NOISY_HISTOGRAM]
-    if histogram is not None and histogram[0] != _ends_stated(content, len(histogram[0])):
-        raise InvalidInput(f"The bins of {NOISY_HISTOGRAM} are not those of the statement in {folder}.")
+    for name, stated in ((NOISY_ERRORS, _bins_of_errors), (NOISY_HISTOGRAM, _bins_of_histogram)):
+        table = tables[name]
+        if table is not None and table[0] != stated(content):
+            raise InvalidInput(f"The bins of {name} are not those of the statement in {folder}.")
     names = [name for name, table in tables.items() if table is not None]
     compared = f"numbers of {' and '.join(names)}" if names else f"labels of {LABELS}"
     return Answers(labels=labels, taught=labels, rounds=(), secure=True, **released), compared
 
 
-def _bins_stated(content: dict[str, Any]) -> list[str] | None:
+def _bins_of_errors(content: dict[str, Any]) -> list[str] | None:
     """Return the bins of errors that follow from a statement; None if it states none."""
     try:
-        first = content["rounds"][0]
         target = Quantity(**content["quantity"]) if "quantity" in content else content["classes"]
-        noise = build(first["mechanism"], first["parameters"]).error_noise
-        return None if noise is None else bins_of_errors(target, units=content["teachers"], noise=noise)
+        clipped = Quantity(**content["clipped"]) if "clipped" in content else None
+        noise = _stated_mechanism(content).error_noise
+        units = content["teachers"]
+        return None if noise is None else bins_of_errors(target, units=units, noise=noise, clipped=clipped)
     except (KeyError, TypeError, IndexError, AttributeError, InvalidInput):
         return None
 
 
-def _ends_stated(content: dict[str, Any], bins: int) -> list[str] | None:
-    """Return the bins of a histogram that follow from a statement; None if it states no range."""
+def _bins_of_histogram(content: dict[str, Any]) -> list[str] | None:
+    """Return the bins of the histogram that follow from a statement; None if it states none."""
     try:
-        return bins_of_histogram(Quantity(**content["quantity"]), bins)
-    except (KeyError, TypeError, InvalidInput):
+        noise = _stated_mechanism(content).histogram_noise
+        quantity = Quantity(**content["quantity"])
+        return None if noise is None else bins_of_histogram(quantity, units=content["teachers"], noise=noise)
+    except (KeyError, TypeError, IndexError, AttributeError, InvalidInput):
         return None
+
+
+def _stated_mechanism(content: dict[str, Any]) -> Mechanism:
+    first = content["rounds"][0]
+    return build(first["mechanism"], first["parameters"])
 
 
 def _require_same(content: dict[str, Any], account: History, spend: Spend, levels: dict[str, Spend]) -> None:

@@ -309,10 +309,13 @@ def corrections_csv(outcome: FinishedRun, corrections: FloatArray) -> str:
 def histogram_csv(outcome: FinishedRun, histogram: FloatArray) -> str:
     """Return the noisy histogram of a quantity: a line per bin; exact steps of 1/1024 vote.
 
-    up_to: the largest value of the bin, in its unit. records: the number of records (or users) with such values.
+    up_to: the upper end of the bin, in the unit of the quantity. records: the number of records (or users) with values
+    below it, and not in an earlier bin.
     """
+    noise = outcome.plan.mechanism.histogram_noise
     assert outcome.quantity is not None
-    bins = bins_of_histogram(outcome.quantity, len(histogram))
+    assert noise is not None
+    bins = bins_of_histogram(outcome.quantity, units=outcome.plan.teachers, noise=noise)
     return csv_text([("up_to", "records"), *([name, *row] for name, row in zip(bins, histogram.tolist(), strict=True))])
 
 
@@ -326,6 +329,6 @@ def errors_csv(outcome: FinishedRun, errors: FloatArray) -> str:
     noise, quantity = outcome.plan.mechanism.error_noise, outcome.quantity
     assert noise is not None
     target = [str(label) for label in outcome.classes] if quantity is None else quantity
-    bins = bins_of_errors(target, units=outcome.plan.teachers, noise=noise)
+    bins = bins_of_errors(target, units=outcome.plan.teachers, noise=noise, clipped=outcome.clipped)
     header = ("class", "right", "wrong") if quantity is None else ("up_to", "records")
     return csv_text([header, *([name, *row] for name, row in zip(bins, errors.tolist(), strict=True))])

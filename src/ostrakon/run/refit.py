@@ -376,7 +376,8 @@ def _new_statement(
 def _plan_and_answers(release: EarlierRelease, statement: RestoredStatement) -> tuple[Plan, Answers]:
     plan = _plan(release, statement)
     answers = _answers(release, statement, plan)
-    plan = narrowed(plan, answers)
+    if statement.quantity is not None:
+        plan = narrowed(plan, answers, Quantity.of(statement.quantity).zero)
     part = None if plan.narrowed is None else Quantity.of(statement.quantity).part(plan.narrowed)
     clipped = part and (part.low, part.high)
     if statement.clipped != clipped:
@@ -443,7 +444,7 @@ def _answers(release: EarlierRelease, statement: Statement, plan: Plan) -> Answe
         which = "given" if release.histogram is None else "absent"
         raise InvalidInput(f"The noisy histogram of the release must be {which}, as its statement says.")
     if release.histogram is not None:
-        bins = histogram_rule(plan).shape
+        bins = histogram_rule(plan, Quantity.of(statement.quantity).zero).shape
         if release.histogram.shape != bins or not np.isfinite(release.histogram).all():
             raise InvalidInput(f"The noisy histogram of the release must be {bins} finite numbers.")
     if len(release.taught) != statement.queries:

@@ -242,7 +242,7 @@ def run_steps(
         learning.require_named(plan)
         queries = queries_of(view, plan.rows, strategy=options.query_strategy, seed=options.seed)
         first = draw_histogram(context, plan)
-        plan = narrowed(plan, first)
+        plan = narrowed(plan, first, None if task.quantity is None else task.quantity.zero)
         votes = collect_votes(context, plan, view, queries)
         add_trusted_parties(context)
         answers = draw_answers(context, plan, votes, queries, learning, first)
@@ -284,7 +284,8 @@ def draw_histogram(context: RunContext, plan: Plan) -> Answers | None:
     """Return the noisy histogram of a quantity, paid for and drawn once; None if the plan has none."""
     if plan.mechanism.histogram_noise is None:
         return None
-    rule = histogram_rule(plan)
+    assert context.task.quantity is not None
+    rule = histogram_rule(plan, context.task.quantity.zero)
     context.say(rule.label)
 
     def counted(folder: Any) -> Moments:

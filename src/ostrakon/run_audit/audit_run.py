@@ -168,7 +168,8 @@ def _sum_errors(
 
     if plan.mechanism.histogram_noise is not None:
         nothing = np.zeros((len(planted.y), 1))
-        counts = histogram_rule(plan)
+        assert task.quantity is not None
+        counts = histogram_rule(plan, task.quantity.zero)
         without = collect_sums(plan, task.private, counts, without_features, seed=options.seed, folder=folder)
         add(HISTOGRAM_COUNTS, counts, without, nothing, 0)
     if plan.mechanism.correction_noise is not None:

@@ -19,7 +19,7 @@ from ostrakon.statements.statement import Protects, Unit
 from ostrakon.teachers.per_record import Block, class_sums, nearest
 from ostrakon.teachers.shards import Shards
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import STEPS, BoundedVotes, IntArray, Moments
+from ostrakon.votes import FINE_STEPS, BoundedVotes, IntArray, Moments
 
 Sums = MomentMap | SumMap | LabelMap | None
 
@@ -66,7 +66,7 @@ class Canaries:
             if isinstance(sums, LabelMap):
                 moments += sums.table(sums.contributions(steps, sums.ends[self.labels]))
             elif isinstance(sums, SumMap):
-                moments += sums.table(quantity_steps(steps, end_steps(self.labels)).sum(axis=0))
+                moments += sums.table(quantity_steps(steps, sums.clipped(end_steps(self.labels))).sum(axis=0))
             else:
                 moments += class_sums(
                     np.arange(len(steps)), steps, self.labels, classes=without.classes, centred=sums.classes is not None
@@ -77,7 +77,7 @@ class Canaries:
 
 def end_steps(labels: IntArray) -> IntArray:
     """Return the steps of quantities at the ends 0 (low) and 1 (high)."""
-    return labels * STEPS
+    return labels * FINE_STEPS
 
 
 def targets(labels: IntArray, sums: Sums) -> IntArray:

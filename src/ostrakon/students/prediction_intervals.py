@@ -27,7 +27,7 @@ from ostrakon.validation import positive, whole
 from ostrakon.votes import STEPS, FloatArray
 
 _HALVINGS, _MAX_BINS = 8, 12
-"""Halvings of the range down to the smallest bin; largest number of bins per halving."""
+"""Halvings of a part of the range down to the smallest bin; largest number of bins per halving."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class PredictionIntervals:
 
 
 def edges_of(units: int, noise: float) -> FloatArray:
-    """Return the largest error of each bin as a share of the range, (bins,).
+    """Return the largest error of each bin as a share of the part of the range to which values were clipped, (bins,).
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def edges_of(units: int, noise: float) -> FloatArray:
     Returns
     -------
     array of float, shape (bins,)
-        A geometric sequence up to 1, with more bins for more records.
+        A geometric sequence up to 1, with more bins for more records. The last bin has all larger errors, too.
 
     Notes
     -----
@@ -110,7 +110,7 @@ def edges_of(units: int, noise: float) -> FloatArray:
 
 
 def half_widths_of(noisy: ArrayLike, *, units: int, noise: float) -> dict[float, float]:
-    """Return the half-width for each of `COVERAGES` as a share of the range.
+    """Return the half-width for each of `COVERAGES` as a share of the part of the range to which values were clipped.
 
     Parameters
     ----------
@@ -124,7 +124,8 @@ def half_widths_of(noisy: ArrayLike, *, units: int, noise: float) -> dict[float,
     Returns
     -------
     dict of float to float
-        At most 1. Half a step of 1/1024 is added, because quantities are rounded to whole steps.
+        At most 1, which means: the width of the range. Half a step of 1/1024 of the part is added, because quantities
+        are rounded to whole steps, at least 1,024 of them in the part.
     """
     counts, edges = np.asarray(noisy, np.float64).ravel(), edges_of(units, noise)
     bins = np.arange(1, len(edges) + 1)

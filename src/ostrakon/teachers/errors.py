@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ostrakon.teachers.blocks import Block
 from ostrakon.teachers.gathering import Contributions, distinct_rows, renumbered
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import STEPS, FloatArray, IntArray
+from ostrakon.votes import FINE_STEPS, STEPS, FloatArray, IntArray
 
 
 class ErrorRule(ABC):
@@ -51,23 +51,25 @@ class ErrorRule(ABC):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Histogram(ErrorRule):
-    """Counts of the values of a quantity, in bins of equal width; the estimates are not used.
+    """Counts of the values of a quantity; the estimates are not used.
 
     Parameters
     ----------
-    n_bins : int
+    edges : array of int, shape (bins + 1,)
+        Of the bins, in whole steps of 1/`FINE_STEPS` of the range, from 0 to `FINE_STEPS`.
     """
 
     label: ClassVar[str] = "Making a noisy histogram of the target"
 
-    n_bins: int
+    edges: IntArray
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.n_bins, 1
+        return len(self.edges) - 1, 1
 
     def bins(self, estimates: FloatArray, targets: IntArray) -> IntArray:
-        return np.minimum(known_quantities(targets) * self.n_bins // STEPS, self.n_bins - 1)
+        # The largest value is in the last bin.
+        return np.searchsorted(self.edges[1:-1], known_quantities(targets), side="right")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,13 +79,14 @@ class ErrorSizes(ErrorRule):
     Parameters
     ----------
     edges : array of float, shape (bins,)
-        The largest error of each bin, as a share of the range, in ascending order; the last one is 1.
+        The largest error of each bin, as a share of the part `span`, in ascending order; the last bin has all larger
+        ones, too.
     span : tuple of (int, int)
         The part of the range (`SumMap.span`).
     """
 
     edges: NDArray[np.float64]
-    span: tuple[int, int] = (0, STEPS)
+    span: tuple[int, int] = (0, FINE_STEPS)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -91,7 +94,7 @@ class ErrorSizes(ErrorRule):
 
     def bins(self, estimates: FloatArray, targets: IntArray) -> IntArray:
         low, high = self.span
-        error = np.abs(known_quantities(targets) - (low + (high - low) * estimates)) / STEPS
+        error = np.abs((known_quantities(targets) - low) / (high - low) - estimates)
         return np.minimum(np.searchsorted(self.edges, error), len(self.edges) - 1)
 
 
@@ -120,9 +123,9 @@ class RightAndWrong(ErrorRule):
 
 
 def known_quantities(targets: IntArray) -> IntArray:
-    """Return the targets of private rows; refuse other ones than quantities in whole steps from 0 to `STEPS`."""
-    if len(targets) and not 0 <= targets.min() <= targets.max() <= STEPS:
-        raise InvalidInput(f"The quantities of the private rows must be whole steps from 0 to {STEPS}.")
+    """Return the targets of private rows; refuse other ones than quantities in whole steps from 0 to `FINE_STEPS`."""
+    if len(targets) and not 0 <= targets.min() <= targets.max() <= FINE_STEPS:
+        raise InvalidInput(f"The quantities of the private rows must be whole steps from 0 to {FINE_STEPS}.")
     return targets
 
 

@@ -19,7 +19,7 @@ from ostrakon.statements.statement import Protects, Unit
 from ostrakon.students.agreement_estimate import better_than_majority_of_answers, gained, with_released_answers
 from ostrakon.students.right_counts import RightCounts
 from ostrakon.students.selection import Selection
-from ostrakon.votes import STEPS, IntArray
+from ostrakon.votes import FINE_STEPS, IntArray
 
 FEWEST_QUERIES = 50
 """Smallest number of cells from which sets of labels are estimated. With fewer, students trained without a fifth of
@@ -302,9 +302,9 @@ def _one_sided_estimates(shares: FloatArray, narrowed: tuple[int, int] | None) -
 
     shares: estimates, 0 to 1 in the range, (rows,), or in its part `narrowed`.
     """
-    low, high = (0, STEPS) if narrowed is None else narrowed
+    low, high = (0, FINE_STEPS) if narrowed is None else narrowed
     part = "range" if narrowed is None else "part of the range to which values were clipped"
-    for end, from_end, kept in (("lower", shares, low == 0), ("upper", 1 - shares, high == STEPS)):
+    for end, from_end, kept in (("lower", shares, low == 0), ("upper", 1 - shares, high == FINE_STEPS)):
         if kept and np.quantile(from_end, _NEARLY_ALL) < _END:
             return (
                 f"Warning: the student estimates nearly all public rows in the {end} quarter of the {part}. If the "

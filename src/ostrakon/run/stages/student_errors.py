@@ -34,7 +34,7 @@ from ostrakon.teachers.corrections import CorrectionRule
 from ostrakon.teachers.errors import ErrorRule, ErrorSizes, RightAndWrong
 from ostrakon.teachers.gathering import sum_contributions
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import STEPS, IntArray, Moments
+from ostrakon.votes import FINE_STEPS, STEPS, IntArray, Moments
 
 CORRECTIONS, ERRORS = "corrections", "errors"
 """Names of the sums over private records that depend on a student: fields of `Answers`."""
@@ -48,7 +48,7 @@ def error_rule(plan: Plan) -> ErrorRule:
     if plan.target == "quantity":
         assert plan.mechanism.error_noise is not None
         edges = edges_of(plan.teachers, plan.mechanism.error_noise)
-        return ErrorSizes(edges=edges, span=plan.narrowed or (0, STEPS))
+        return ErrorSizes(edges=edges, span=plan.narrowed or (0, FINE_STEPS))
     return RightAndWrong(classes=plan.classes, by_class=plan.classes <= FEW_CLASSES)
 
 
@@ -208,9 +208,10 @@ def intervals_of(plan: Plan, answers: Answers, *, quantity: Quantity, unit: Unit
     if answers.errors is None or noise is None:
         return None
     shares = half_widths_of(answers.errors, units=plan.teachers, noise=noise)
-    width = quantity.high - quantity.low
+    part, widest = quantity.part(plan.narrowed), quantity.high - quantity.low
+    widths = {coverage: (part.high - part.low) * share if share < 1 else widest for coverage, share in shares.items()}
     of = "private records" if unit == "record" else "rows of private users, where every user counts the same"
-    return PredictionIntervals(half_widths={coverage: width * share for coverage, share in shares.items()}, of=of)
+    return PredictionIntervals(half_widths=widths, of=of)
 
 
 def estimates_compared(selection: Selection, learning: Learning, queries: IntArray) -> list[float]:

@@ -36,7 +36,7 @@ from ostrakon.teachers.gathering import Parts
 from ostrakon.teachers.one_teacher import ForEachLabel, fingerprint_of
 from ostrakon.teachers.per_record import collect_per_record, nearest
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import STEPS, BoundedVotes, IntArray, LabelVotes, Moments, SplitVotes, Votes
+from ostrakon.votes import FINE_STEPS, BoundedVotes, IntArray, LabelVotes, Moments, SplitVotes, Votes
 
 
 def collect(
@@ -216,7 +216,7 @@ def moment_map(plan: Plan, view: View, queries: IntArray) -> MomentMap | SumMap 
         sum_map = SumMap.of(view.public, linear=plan.mechanism.linear)
         return LabelMap(sum_map=sum_map, labels=plan.classes, max_labels=plan.mechanism.max_labels)
     if isinstance(plan.mechanism, QuantityGNMax):
-        span = (0, STEPS) if plan.narrowed is None else plan.narrowed
+        span = (0, FINE_STEPS) if plan.narrowed is None else plan.narrowed
         return SumMap.of(view.public, linear=plan.mechanism.linear, span=span)
     if noise is None:
         return None
