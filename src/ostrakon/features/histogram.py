@@ -117,7 +117,7 @@ def narrowed_range(noisy: ArrayLike, *, units: int, noise: float, zero: int | No
 def _nearest_normal(shares: FloatArray, edges: FloatArray, zero: float | None) -> FloatArray:
     """Return the ends of the normal distribution, with some zeros, that is nearest to the shares of records in bins."""
     means = np.sort(np.concatenate([edges, (edges[1:] + edges[:-1]) / 2]))
-    # A distribution that is much narrower than its bin cannot be told from a narrower one.
+    # Distributions that are much narrower than their bin have the same numbers.
     number_of_bin = np.clip(np.searchsorted(edges, means, side="right"), 1, len(edges) - 1) - 1
     narrowest = 0.25 * np.diff(edges)[number_of_bin][:, None]
     deviations = narrowest * (0.5 / narrowest) ** np.linspace(0, 1, _WIDTHS)
