@@ -49,7 +49,8 @@ def test_json(files):
     ("words", "named"),
     [
         (("--at", "gated"), "--public"),
-        (("--at", "nowhere"), "--at"),
+        (("--at", "nowhere"), "--at must be one of worst-case, data-dependent, gated, got"),
+        (("--at", "gate"), "Did you mean 'gated'?"),
         (("--epsilon", "-1"), "epsilon"),
         (("--labels", "nosuch.npy"), "--labels"),
         (("--queries", "21"), "--queries"),

@@ -93,6 +93,9 @@ def test_complex_numbers_are_refused():
     with pytest.raises(InvalidInput, match="X must hold real numbers, got complex ones in column 'a'"):
         as_frame(pd.DataFrame({"a": [1j, 2], "b": [1, 2]}))
     rows = np.column_stack([rng.normal(size=260), rng.normal(size=260)])
+    for name, X in (("X", [[1.0, 2j], [3, 4]]), ("X_public", [[np.complex64(2j), 1], [3, 4]])):
+        with pytest.raises(InvalidInput, match=f"{name} must hold real numbers or text, got complex ones"):
+            model().fit(**{"X": [[1, 2], [3, 4]], "X_public": [[1, 2], [3, 5]]} | {name: X}, y=[0, 1])
     told = r"^Complex data not supported: {} must hold real numbers or text, got complex128\.$"
     for name, X, y, shown in (
         ("X", rows + 1j, Y, rows),

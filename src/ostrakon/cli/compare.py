@@ -18,7 +18,7 @@ from ostrakon.cli.app import app, console, print_json
 from ostrakon.cli.options import votes_file, with_options
 from ostrakon.data.files import require_writable
 from ostrakon.data.votes_file import class_names
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, did_you_mean
 from ostrakon.votes import IntArray, PublicVotes
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def compare(
     from ostrakon.accounting.comparison import compare as run
 
     if at not in AT:
-        raise InvalidInput(f"--at must be one of {', '.join(AT)}, got {at!r}.")
+        raise InvalidInput(f"--at must be one of {', '.join(AT)}, got {at!r}.{did_you_mean(at, AT)}")
     if picture is not None:
         require_writable("picture", picture, endings=(".png", ".svg", ".pdf"))
     votes_read = read_votes(votes, **shape)

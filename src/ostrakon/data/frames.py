@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from ostrakon.validation import InvalidInput, quote
 
+_COMPLEX = complex, np.complexfloating
+
 
 def as_frame(X: Any, name: str = "X") -> Any:
     """Return a Polars frame or an Arrow table as a pandas frame; arrays, pandas frames and lists as they are.
@@ -52,6 +54,10 @@ def rows_of(X: Any, name: str = "X") -> Any:
     """
     if isinstance(X, list) and X and isinstance(X[0], dict):
         raise InvalidInput(f"{name} must be a table, got a list of dictionaries: pandas.DataFrame({name}) makes one.")
+    if isinstance(X, list) and any(
+        isinstance(cell, _COMPLEX) for row in X if isinstance(row, list | tuple) for cell in row
+    ):
+        raise InvalidInput(f"Complex data not supported: {name} must hold real numbers or text, got complex ones.")
     frame = as_frame(X, name)
     if hasattr(frame, "iloc"):
         texts = [isinstance(column, str) for column in frame.columns]
