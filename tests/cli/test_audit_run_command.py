@@ -101,7 +101,10 @@ def test_settings_in_a_file_will_do(folder):
     done = audited("--run", folder / "settings.toml", "--confidence", "0.999", "--out", folder / "by-file", form=())
     said = " ".join(done.stdout.split())
     assert done.exit_code == 0, done.output
-    assert re.search(r"claims epsilon 2 .* \d+ of the \d+ surest guesses about \d+ canaries were right, ", said)
+    assert re.search(
+        r"claims epsilon 2 .* of \d+ made-up records \(canaries\), .* the \d+ that .* were guessed right \d+ times, ",
+        said,
+    )
     assert "by-file (the audited run: nothing in it may be published)" in said
 
 

@@ -279,7 +279,8 @@ class OneRunAudit:
         """One sentence."""
         summary = (
             f"{self.mechanism} claims epsilon {self.claimed:.4g} for the whole run at delta {self.delta:g}, and "
-            f"{self.correct} of the {self.guesses} surest guesses about {self.canaries} canaries were right, which "
+            f"of {self.canaries} made-up records (canaries), each in one of two forms by the toss of a coin, the "
+            f"{self.guesses} that the release shows most clearly were guessed right {self.correct} times, which "
             f"certifies an epsilon of at least {self.lower_bound:.4g} with {100 * self.confidence:g}% confidence"
         )
         if len(self.certified) > 1:
