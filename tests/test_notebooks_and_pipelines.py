@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 import ostrakon
 from ostrakon.export import load_student
-from ostrakon.statements.statement import round_up
+from ostrakon.statements.statement import epsilon_in_words
 from ostrakon.validation import InvalidInput
 
 
@@ -44,7 +44,7 @@ def test_a_fitted_estimator_writes_the_release_of_its_statement(fitted, data, tm
 def test_results_show_themselves_in_html_without_private_numbers(fitted):
     statement = fitted.statement_._repr_html_()
     assert "Privacy statement" in statement
-    assert f"epsilon {round_up(fitted.statement_.guarantee.epsilon):g}" in statement
+    assert f"epsilon {epsilon_in_words(fitted.statement_.guarantee.epsilon)}" in statement
     for one in fitted.statement_.estimates:
         assert f"<td>{one.in_words()}, of {one.counted}</td>" in statement
     assert statement in fitted._repr_mimebundle_()["text/html"]

@@ -261,6 +261,8 @@ ELSEWHERE = {
         "in_words",
         "rounded_outwards",
         "delta_in_words",
+        "epsilon_in_words",
+        "factor_in_words",
         "AnswerLaw",
         "Adjacent",
         "Level",

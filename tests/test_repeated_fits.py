@@ -24,7 +24,7 @@ from ostrakon.accounting.membership_guess import membership_guess
 from ostrakon.run import spending
 from ostrakon.run.spending import EveryFitSpends
 from ostrakon.statements import repeated
-from ostrakon.statements.statement import round_up
+from ostrakon.statements.statement import epsilon_in_words, round_up
 from ostrakon.validation import InvalidInput
 
 RNG = np.random.default_rng(3)
@@ -85,7 +85,7 @@ def test_a_warning_is_about_the_sum():
     fit(X, epsilon=11.0)
     second = fit(X, epsilon=11.0)
     warned = [remark for remark in second.remarks if remark.startswith("Warning: an epsilon of")]
-    assert [float(remark.split()[4]) for remark in warned] == [round_up(second.guarantee.epsilon)]
+    assert [remark.split()[4] for remark in warned] == [epsilon_in_words(second.guarantee.epsilon)]
 
 
 def scaled(rows):

@@ -77,7 +77,9 @@ def test_the_table_says_what_is_refused_in_full_and_what_it_rests_on(planned, tm
     assert "Refused, bounded-gnmax at epsilon 0.01: " in words
     assert "600 private records, 200 public rows, 2 classes, delta 1e-05" in words
     assert "No accuracy is forecast: none was asked for." in words
-    assert "noise: its standard deviation, in votes. signal-to-noise: the votes on a query, divided by it." in words
+    assert (
+        "noise: its standard deviation, in votes. votes / noise: the votes on one public row, divided by it." in words
+    )
     assert "whether this record was used or another one in its place" in words
     assert re.search(
         r"Estimated accuracy, [a-z-]+ at epsilon 2: ±[0-9.]+ percentage points, for 5.0% of the cost\.", words
@@ -186,7 +188,14 @@ def test_a_dry_run_prints_the_plan_of_the_run_and_writes_nothing(command, tables
     words = " ".join(out.split())
     plan = make_plan(Options(epsilon=1.0), units=600, pool=200, classes=2)
     assert code == 0
-    for told in ("moment-gnmax", "Teachers 600", f"Queries {plan.queries}", "given by the operator", "age", "town"):
+    for told in (
+        "moment-gnmax",
+        "Teachers 600",
+        f"Queries {plan.queries} (public rows to ask about)",
+        "given by the operator",
+        "age",
+        "town",
+    ):
         assert told in words
     assert f"Noise standard deviation of {plan.mechanism.parameters()['sigma2']:.4g} votes" in words
     half_width = 196 * plan.mechanism.error_noise / 600

@@ -36,7 +36,7 @@ CREATE += ["--epsilon", 1, "--delta", "1e-6", "--student", "logistic", "--out", 
 def test_a_study_from_its_facts_to_a_student(place):
     made = ostrakon("study", *CREATE, "--exchange", "files", folder=place)
     assert made.returncode == 0, made.stderr
-    assert "epsilon 1.0000" in made.stdout
+    assert "epsilon 1 at delta" in made.stdout
     assert "files (this one)" in made.stdout
     shown = ostrakon("study", "show", "study", folder=place)
     digest = next(word for word in shown.stdout.split() if len(word) == 64)

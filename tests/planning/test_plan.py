@@ -199,6 +199,8 @@ def test_it_is_said_what_was_given_and_what_was_not():
     ).tuned
     assert sources["threshold, sigma1, sigma2"] == "given by the operator"
     assert "epsilon" not in sources
+    sources = make_plan(Options(mechanism="bounded-gnmax"), **SIZES).tuned
+    assert sources["sigma2"] == "noise of the votes, as small as epsilon 2 allows, from public numbers alone"
     sources = make_plan(Options(mechanism="bounded-gnmax", parameters={"sigma2": 10.0}), **SIZES).tuned
     assert (sources["sigma2"], sources["max_contributions, neighbours"]) == (
         "given by the operator",

@@ -16,8 +16,8 @@ from ostrakon.options.option import LONGEST
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.first_page import first_page
 from ostrakon.report.markdown import escaped
-from ostrakon.statements.sentences import REFITTED
-from ostrakon.statements.statement import Round, Statement
+from ostrakon.statements.sentences import REFITTED, claim, questions
+from ostrakon.statements.statement import Round, Statement, weak_remark
 from ostrakon.students.measures import Measures
 from ostrakon.students.prediction_intervals import PredictionIntervals
 from ostrakon.validation import InvalidInput
@@ -109,12 +109,53 @@ def test_the_odds_are_the_statement_s_rounded_up_and_of_its_neighbours(relation,
     text = written(content(relation, unit=unit, unit_column="patient" if unit == "user" else None))
     assert secret in text
     assert "is right at most **61.24%** of the time" in text
-    assert "epsilon is 1.25 at delta 1e-05: if two data sets differ only in what is protected (here: one" in text
-    assert ("replaced by another one)" in text) == (relation == "replace")
+    assert "Formally, epsilon is 1.25 at delta 1e-05. For a person in the data this means: anything" in text
+    assert ("had been in the place of theirs, plus" in text) == (relation == "replace")
+    assert (f"their {'rows' if unit == 'user' else 'record'} had been left out, plus" in text) == (
+        relation == "add-remove"
+    )
     assert "at most 3.50 times as probable" in text  # exp(1.25) is 3.4903
-    assert "plus 1 in 100,000." in text
+    assert "plus 1 in 100,000. The same limit holds the other way round" in text
     assert ("If one person has several records, each record is" in text) == (unit == "record")
     assert ("all rows of one value of the column 'patient'" in text) == (unit == "user")
+
+
+def test_the_epsilon_is_printed_in_three_digits_rounded_up():
+    for exact, shown in ((0.9998, "1"), (1.2341, "1.24")):
+        told = content(
+            guarantee=WorstCase(epsilon=exact, delta=1e-5, basis="a theorem"),
+            adjacent=(Adjacent(relation="add-remove", neighbours="As it is.", epsilon=exact, delta=1e-5),),
+        )
+        assert told["guarantee"]["epsilon"] == exact
+        assert f"epsilon is {shown} at delta" in written(told)
+        assert f"({shown}, 1e-05)-differentially private" in claim(told)
+        assert (
+            f"epsilon {shown}, delta 1e-05" in dict(questions(told))["What are epsilon and delta, and of which kind?"]
+        )
+
+
+def test_a_published_number_of_records_is_said():
+    everyone = (Round(mechanism=BoundedGNMax(sigma2=40), queries=9, answered=9),)
+    said = "The number of private records, 1,250, is published."
+    assert said in written(content("replace", rounds=everyone, teachers=1250))
+    assert "The number of private users, 1,250, is published." in written(
+        content("replace", rounds=everyone, teachers=1250, unit="user")
+    )
+    assert "is published." not in written(content(teachers=1250))  # of trained teachers only their number is
+
+
+def test_advice_for_the_operator_is_not_on_the_page():
+    weak = weak_remark(12.0)
+    assert "For the operator: a smaller epsilon" in weak
+    text = written(content(remarks=(weak, "Warning: the student is bad. For the operator: try more.")))
+    assert "is a weak promise" in text
+    assert "**Warning: the student is bad.**" in text
+    assert "operator:" not in text
+
+
+def test_a_model_of_several_labels_says_why_nothing_is_estimated_and_what_shows_it():
+    text = written(content(several=True))
+    assert "Not estimated: errors on private records are counted for models of one label per row only. Rows" in text
 
 
 def test_the_page_says_whether_a_ledger_recorded_the_release():

@@ -27,6 +27,7 @@ from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import run
 from ostrakon.schemas import schema
+from ostrakon.statements.statement import epsilon_in_words
 from ostrakon.validation import InvalidInput
 from stranger import ask, site_of
 
@@ -165,7 +166,7 @@ def test_the_card_answers_the_questions(finished):
     _, release = finished
     card = (release / "model_card.md").read_text()
     told = read_statement(release)
-    assert f"({told['guarantee']['epsilon']:.10g}, 1e-05)-differentially private" in card
+    assert f"({epsilon_in_words(told['guarantee']['epsilon'])}, 1e-05)-differentially private" in card
     for question in ("unit of privacy", "neighbours", "trusted", "noise come from", "composed"):
         assert question in card
     for item in told["not_covered"]:

@@ -15,7 +15,7 @@ from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import run
-from ostrakon.statements.statement import round_up
+from ostrakon.statements.statement import FOR_OPERATOR, epsilon_in_words
 from ostrakon.validation import InvalidInput
 
 RECIPE = Options(teachers=30, epsilon=3.0, student="logistic", jobs=1)
@@ -153,7 +153,9 @@ def test_a_weak_epsilon_is_reported_in_the_table_the_statement_and_the_card(task
     warning = outcome.statement.remarks[0]
     assert "is a weak promise" in warning
     assert warning in json.loads((release / "statement.json").read_text())["remarks"]
-    assert warning in (release / "model_card.md").read_text()
+    said, mark, _ = warning.partition(FOR_OPERATOR)
+    card = (release / "model_card.md").read_text()
+    assert (mark, said in card, "operator: " in card) == (FOR_OPERATOR, True, False)
     page = Console(width=500, record=True, file=io.StringIO())
     page.print(run_table(outcome, release=release))
     assert warning.removeprefix("Warning: ") in page.export_text()
@@ -161,7 +163,7 @@ def test_a_weak_epsilon_is_reported_in_the_table_the_statement_and_the_card(task
     own, other = outcome.statement.adjacent
     assert (own.relation, other.relation) == ("add-remove", "replace")
     assert own.epsilon == outcome.statement.guarantee.epsilon < other.epsilon
-    assert f"has epsilon {round_up(other.epsilon):.10g} at delta" in (release / "model_card.md").read_text()
+    assert f"has epsilon {epsilon_in_words(other.epsilon)} at delta" in (release / "model_card.md").read_text()
 
 
 @pytest.mark.slow

@@ -57,6 +57,8 @@ def test_the_command_line_from_a_table_to_a_release(files, tmp_path):
     assert "R2" in told
     assert "Mean absolute error" in told
     assert "of the private values of the target are outside 5 to 45" in told
+    assert "epsilon 2, delta" in told
+    assert "(public rows that were asked about)" in told
     release = tmp_path / "run" / "release"
     statement = json.loads((release / "statement.json").read_text())
     assert statement["quantity"] == {"low": 5, "high": 45}
@@ -66,6 +68,7 @@ def test_the_command_line_from_a_table_to_a_release(files, tmp_path):
     measured = json.loads((tmp_path / "run" / "private" / "evaluation.json").read_text())
     assert measured["r2"] > 0.7
     assert f"R2 {measured['r2']:.3f}" in (release / "model_card.md").read_text()
+    assert "adds more than 0.71 of a vote to all of them together" in (release / "model_card.md").read_text()
     assert "are outside" not in (release / "model_card.md").read_text()  # the share of such values is private
     test = pd.read_csv(files / "test.csv")
     said = load_student(release).predict(test)

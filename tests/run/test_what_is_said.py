@@ -21,6 +21,7 @@ from ostrakon.mechanisms.moment_gnmax import MomentGNMax
 from ostrakon.report.table import WARNING, _estimate, _student
 from ostrakon.run.spending import EveryFitSpends, warn_once
 from ostrakon.run.statement import _temperature, calibration_in_words, choice_in_words
+from ostrakon.statements.statement import FOR_OPERATOR
 from ostrakon.students.measures import measure_student
 from ostrakon.students.selection import Candidate, Selection
 
@@ -104,7 +105,10 @@ def test_every_user_counts_the_same():
 def test_shares_of_classes_say_how_users_are_counted():
     model = fitted(DummyClassifier(), users=np.arange(1500) // 3, mechanism=BoundedGNMax(sigma2=4, max_contributions=2))
     (missed,) = (one for one in model.statement_.remarks if "one class alone" in one)
-    assert re.search(r"show about .*\. A user counts here by the class that most of its rows in a cell have\.$", missed)
+    assert re.search(
+        r"show about .*\. A user counts here by the class that most of its rows in a cell have\. For the operator: ",
+        missed,
+    )
 
 
 def test_trained_teachers_are_judged_on_released_answers():
@@ -120,7 +124,8 @@ def test_a_student_of_one_class_says_so():
     missed, behind = fitted(DummyClassifier()).statement_.remarks
     assert behind.startswith("Warning: the student DummyClassifier is right on about ")
     assert missed.startswith("Warning: the student predicts one class alone, '0', for every public row, although the")
-    assert (missed.count(". "), missed.count("Warning")) == (0, 1)  # one sentence
+    said = missed.partition(FOR_OPERATOR)[0]
+    assert (said.count(". "), said.count("Warning")) == (0, 1)  # one sentence
     share = float(re.findall(r"about ([0-9.]+)% of cases of '1', which it misses", missed)[0]) / 100
     assert abs(share - Y.mean()) < 0.05
 
@@ -141,9 +146,11 @@ def test_the_student_of_one_class_is_judged_as_the_class_that_it_always_says():
     student, majority = estimates(model)
     assert student.low <= Y.mean() <= student.high < majority.low
     (missed,) = (one for one in model.statement_.remarks if "one class alone, '1'" in one)
-    assert missed.endswith(
+    said, _, advice = missed.partition(FOR_OPERATOR)
+    assert said.endswith(
         " If it does so for private rows, too, its balanced accuracy is 50.0%, and a wider range is noise."
     )
+    assert advice == "if rare classes matter most, the objective balanced counts all classes the same."
 
 
 def test_a_class_that_the_sums_show_is_not_called_hidden():
@@ -153,7 +160,7 @@ def test_a_class_that_the_sums_show_is_not_called_hidden():
     (remark,) = (remark for remark in remarks if remark.startswith("Warning"))
     assert "although the released sums show about" in remark
     assert remark.endswith(
-        "it misses; if rare classes matter most, the objective balanced counts all classes the same."
+        "it misses. For the operator: if rare classes matter most, the objective balanced counts all classes the same."
     )
     assert abs(float(re.findall(r"about ([0-9.]+)% of cases of '1'", remark)[0]) / 100 - one.mean()) < 0.03
 
@@ -180,7 +187,7 @@ def test_classes_that_are_never_predicted_are_in_one_sentence():
     )
     (missed,) = own_remarks(model.fit(X, three, X_public=POOL))
     assert re.search(r"'0', for every public row, although the released counts show about [0-9.]+% of cases", missed)
-    assert "of cases of '1', which it misses, and none of '2' or '3', of which noise would hide a few;" in missed
+    assert "of cases of '1', which it misses, and none of '2' or '3', of which noise would hide a few." in missed
 
 
 def test_why_there_is_no_estimate_is_printed():

@@ -1,4 +1,5 @@
 import json
+import math
 
 import numpy as np
 import pytest
@@ -10,7 +11,16 @@ from ostrakon.accounting.epsilons import DataDependent, Gated, Sanitized, WorstC
 from ostrakon.accounting.privacy_curve import PrivacyCurve
 from ostrakon.mechanisms import GNMax, InteractiveGNMax
 from ostrakon.mechanisms.contrib.immutable import Immutable
-from ostrakon.statements.statement import SCHEMA, Round, Statement, delta_in_words, round_up, weak_remark
+from ostrakon.statements.statement import (
+    SCHEMA,
+    Round,
+    Statement,
+    delta_in_words,
+    epsilon_in_words,
+    factor_in_words,
+    round_up,
+    weak_remark,
+)
 from ostrakon.validation import InvalidInput
 
 WORST = WorstCase(epsilon=1.23456, delta=1e-5, basis="a theorem")
@@ -82,10 +92,10 @@ def test_a_strong_promise_needs_no_warning(epsilon):
     assert weak_remark(epsilon) is None
 
 
-@pytest.mark.parametrize(("epsilon", "odds"), [(10.001, "2.2e+04"), (94.4, "9.94e+40"), (1e6, "more than 10^300")])
+@pytest.mark.parametrize(("epsilon", "odds"), [(10.001, "22,100; at 10"), (94.4, "9.95e+40"), (1e6, "10^434295")])
 def test_a_weak_promise_is_called_one(epsilon, odds):
     told = weak_remark(epsilon)
-    assert told.startswith(f"Warning: an epsilon of {epsilon:.10g} is a weak promise.")
+    assert told.startswith(f"Warning: an epsilon of {epsilon_in_words(epsilon)} is a weak promise.")
     assert odds in told
 
 
@@ -165,6 +175,14 @@ def test_scores_are_reported_by_their_shape_not_their_values():
 @pytest.mark.parametrize("epsilon", [0.0, 1e-9, 0.1 + 0.2, 1.0001, 12345.67891, 2.0])
 def test_rounding_never_goes_down(epsilon):
     assert epsilon <= round_up(epsilon) < epsilon + 2e-4
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 5e-324, 0.1 + 0.2, 0.9998, 1.0000001, 1.2341, 9.996, 12345.67891, 1e300])
+def test_an_epsilon_is_printed_in_three_digits_and_never_too_small(epsilon):
+    assert epsilon <= float(epsilon_in_words(epsilon)) <= epsilon * 1.01
+    assert (epsilon_in_words(0.9998), epsilon_in_words(np.float64(1.2341))) == ("1", "1.24")
+    if epsilon < 500:
+        assert math.exp(epsilon) <= float(factor_in_words(epsilon).replace(",", "")) <= math.exp(epsilon) * 1.011
 
 
 @pytest.mark.parametrize("delta", [1e-5, 2.0000000000000005e-05, 1 / 3, 0.1 + 0.2, 1.0000004e-7, 5e-324, 0.99999999])

@@ -128,7 +128,7 @@ def per_record_choices(
         sources["number of queries"] = DESCRIBED_CELLS
     elif queries is None:
         sources["number of queries"] = (
-            f"chosen so that each query gets several times more votes than noise, from the number of {unit}s"
+            f"chosen so that every row asked about gets several times more votes than noise, from the number of {unit}s"
         )
     return Choices(
         mechanism=mechanism,
@@ -149,7 +149,9 @@ def refuse_teacher_options(*, teacher: Any, smooth: bool) -> None:
     """Refuse options of trained teachers for per-record teachers."""
     if not is_auto(teacher) or smooth:
         option = "smooth" if is_auto(teacher) else "teacher"
-        raise InvalidInput(f"{option} cannot be chosen for per-record teachers: every record votes for itself.")
+        raise InvalidInput(
+            f"{option} cannot be chosen where every record is a teacher of its own and votes for itself."
+        )
 
 
 def _delta(options: Options, units: int, unit: str, sources: dict[str, str]) -> float:
@@ -201,7 +203,10 @@ def _parameter_sources(options: Options, mechanism: Mechanism, epsilon: float | 
             continue
         given = options.neighbours if name == "neighbours" else options.parameters.get(name)
         scaled = epsilon is not None and name in mechanism.noise_parameters()
-        if given is None:
+        if given is None and scaled and mechanism.per_record:
+            source = f"noise of the votes, as small as epsilon {epsilon:g} allows, from public numbers alone"
+            scaled = False
+        elif given is None:
             source = "a default, from public facts alone" if mechanism.per_record else DEFAULT_PROPORTION
         else:
             source = f"{BY_THE_OPERATOR}{f' as {given:g}' if scaled else ''}"

@@ -19,6 +19,7 @@ from ostrakon.mechanisms.base import Relation
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.mechanisms.interactive_gnmax import InteractiveGNMax
 from ostrakon.mechanisms.registry import build
+from ostrakon.statements.statement import epsilon_in_words
 
 INTERACTIVE = InteractiveGNMax.name
 SIZE_IS_PUBLIC = ", which reveals that number approximately"
@@ -88,7 +89,7 @@ class Plan:
             ("Mechanism", repr(self.mechanism)),
             ("Teachers", self.teachers),
             ("Queries", self.queries),
-            ("Guarantee", f"epsilon {self.guarantee.epsilon:.4g}, delta {self.guarantee.delta:g}"),
+            ("Guarantee", f"epsilon {epsilon_in_words(self.guarantee.epsilon)}, delta {self.guarantee.delta:g}"),
         ]
         return html_table("Plan", rows)
 

@@ -15,7 +15,7 @@ from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.run.stages.answers import Answers
 from ostrakon.run.steps import FinishedRun
-from ostrakon.statements.statement import Statement, delta_in_words, round_up
+from ostrakon.statements.statement import Statement, delta_in_words, epsilon_in_words, round_up
 
 Colour = Literal["answered", "check", "unused"]
 
@@ -78,7 +78,7 @@ def claim_in_short(statement: Statement) -> str:
     claimed = statement.guarantee
     if claimed is None:
         return "no guarantee"
-    return f"epsilon {round_up(claimed.epsilon):.10g}, delta {delta_in_words(claimed.delta)} ({claimed.kind})"
+    return f"epsilon {epsilon_in_words(claimed.epsilon)}, delta {delta_in_words(claimed.delta)} ({claimed.kind})"
 
 
 def _rates(outcome: FinishedRun) -> str:
@@ -206,7 +206,7 @@ def curve_chart(statement: Statement) -> str:
 
     line = " ".join("{:.1f},{:.1f}".format(*position(*point)) for point in _line(curve.points))
     x, y = position(guarantee.epsilon, guarantee.delta)
-    claim = f"epsilon {round_up(guarantee.epsilon):.10g} at delta {delta_in_words(guarantee.delta)}"
+    claim = f"epsilon {epsilon_in_words(guarantee.epsilon)} at delta {delta_in_words(guarantee.delta)}"
     gaussian = "" if curve.mu is None else f" It is the line of a Gaussian mechanism with mu {round_up(curve.mu):.10g}."
     return (
         "<figure>\n<figcaption><strong>Privacy curve: epsilon at other deltas</strong><br>"

@@ -1,6 +1,5 @@
 """The first page: what a release protects, how strongly, who answers for it and how good it is, in plain words."""
 
-import math
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -13,12 +12,12 @@ from ostrakon.run.stages.estimates import why_no_estimate
 from ostrakon.statements.sentences import (
     DROPPED_OUT,
     REFITTED,
-    changed_in_words,
     consent_in_words,
     is_corrected,
     of_records,
+    otherwise_in_words,
 )
-from ostrakon.statements.statement import delta_in_words
+from ostrakon.statements.statement import FOR_OPERATOR, Unit, delta_in_words, epsilon_in_words, factor_in_words
 from ostrakon.students.measures import AnyMeasures, Measures
 from ostrakon.students.prediction_intervals import PredictionIntervals
 from ostrakon.students.prediction_sets import PredictionSets
@@ -26,6 +25,7 @@ from ostrakon.students.prediction_sets import PredictionSets
 TITLE = "In plain words"
 NOT_GIVEN = "not given"
 WARNING = "Warning"
+_OTHERWISE = "the data differed in what is protected"
 _WORTH_SAYING = 0.9
 """Upper ends of recall from here on say nothing that a reader of the first page needs."""
 
@@ -107,7 +107,7 @@ def first_page(
         f"This release contains a model, called the student. {predicts(content)} It "
         f"was trained with ostrakon by PATE: it learned from {votes}. The details follow this page.",
         *(
-            f"**{escaped(remark)}**"
+            f"**{escaped(remark.partition(FOR_OPERATOR)[0])}**"
             for remark in content["remarks"]
             if remark.startswith(WARNING) and not (decided and remark.startswith(NO_BETTER))
         ),
@@ -168,6 +168,9 @@ def protected(content: dict[str, Any]) -> str:
     if of_records(content):
         unit = "label" if content["protects"] == "labels" else "record"
         one += f". If one person has several records, each {unit} is protected, but not all of them together"
+    owners = content["rounds"][0]["parameters"].get("owners_per_person", 1)
+    if content["protects"] == "records" and _per_record(content) and owners == 1:
+        one += f". The number of private {content['unit_of_privacy']}s, {content['teachers']:,}, is published"
     known = content["protects"] == "labels" or "public_rows" in content
     public = "" if known else " People in the public file are not protected."
     return f'{one}.{public} The section "Privacy" lists what is not covered.'
@@ -179,12 +182,14 @@ def strength(content: dict[str, Any]) -> str:
     if guarantee is None:
         return f"{escaped(content['not_private'])} No limit can be stated."
     definitions = content["epsilon_by_adjacency"]
-    unit = "record" if of_records(content) else "user"
-    here = f" (here: {changed_in_words(definitions[0]['relation'], unit)})" if definitions else ""
+    unit: Unit = "record" if of_records(content) else "user"
+    other = otherwise_in_words(definitions[0]["relation"], unit) if definitions else _OTHERWISE
     formal = (
-        f"Formally, epsilon is {guarantee['epsilon']:.10g} at delta {delta_in_words(guarantee['delta'])}: if two data "
-        f"sets differ only in what is protected{here}, any result is at most {_factor(guarantee['epsilon'])} times as "
-        f"probable with one as with the other, plus 1 in {int(1 / Decimal(repr(guarantee['delta']))):,}."
+        f"Formally, epsilon is {epsilon_in_words(guarantee['epsilon'])} at delta {delta_in_words(guarantee['delta'])}. "
+        "For a person in the data this means: anything that may follow from this release is at most "
+        f"{factor_in_words(guarantee['epsilon'])} times as probable as it would be if {other}, plus "
+        f"1 in {int(1 / Decimal(repr(guarantee['delta']))):,}. The same limit holds the other way round, for anything "
+        "that would have followed then."
     )
     if guess is None:
         return formal
@@ -204,20 +209,6 @@ def strength(content: dict[str, Any]) -> str:
         f"An attacker guesses {secret}. If the attacker is right 50% of the time without this release, the attacker "
         f"is right at most **{guess['at_most']:.2%}** of the time with it, with any other knowledge. {formal}"
     )
-
-
-def _factor(epsilon: float) -> str:
-    """Return exp(epsilon), rounded up to three digits.
-
-    >>> _factor(2.0), _factor(10.0), _factor(800.0)
-    ('7.39', '22,100', '10^348')
-    """
-    if epsilon > 700:
-        return f"10^{math.ceil(epsilon / math.log(10))}"
-    factor = math.exp(epsilon) * (1 + 1e-15)
-    step = 10.0 ** (math.floor(math.log10(factor)) - 2)
-    result = math.ceil(factor / step) * step
-    return f"{result:,.2f}" if result < 100 else f"{result:,.0f}"
 
 
 _RECORDED = {
@@ -275,16 +266,21 @@ def _quality(
     undecided = [escaped(remark) for remark in content["remarks"] if remark.startswith(UNDECIDED)]
     if isinstance(measures, Measures):
         undecided = []  # the test rows decide
-    sentences += undecided or ([] if sentences else [_none_known(content)])
+    sentences += undecided or ([] if sentences else [_none_known(content, tested=measures is not None)])
     return " ".join([*sentences, *_on_test_rows(measures)])
 
 
-def _none_known(content: dict[str, Any]) -> str:
-    """Return why nothing is known from released numbers."""
+def _per_record(content: dict[str, Any]) -> bool:
+    """Return whether every record (or user) is a teacher."""
+    return "max_contributions" in content["rounds"][0]["parameters"]
+
+
+def _none_known(content: dict[str, Any], *, tested: bool) -> str:
+    """Return why nothing is known from released numbers. tested: whether something is known from test rows."""
     if "several_labels" in content:
-        return "Not estimated for a model of several labels."
-    per_record = "max_contributions" in content["rounds"][0]["parameters"]
-    why = why_no_estimate(content["tuned"], counted=_counts_errors(content), per_record=per_record)
+        how = "" if tested else " Rows whose labels are known, and which it did not learn from, show how good it is."
+        return f"Not estimated: errors on private records are counted for models of one label per row only.{how}"
+    why = why_no_estimate(content["tuned"], counted=_counts_errors(content), per_record=_per_record(content))
     return f"Not estimated: {why}."
 
 

@@ -13,9 +13,9 @@ from ostrakon.forecast.rehearsal import Rehearsal
 from ostrakon.forecast.without_noise import WITHOUT_NOISE
 from ostrakon.planning.plan import Plan
 from ostrakon.report.charts import percents
-from ostrakon.report.table import pairs_table
+from ostrakon.report.table import pairs_table, queries_in_words
 from ostrakon.run.stages.estimates import why_no_estimate
-from ostrakon.statements.statement import round_up
+from ostrakon.statements.statement import epsilon_in_words
 from ostrakon.students.right_counts import half_width_of_accuracy
 
 _ALWAYS = {
@@ -33,7 +33,7 @@ def outlook_table(outlook: Outlook) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column("epsilon", justify="right", style="bold")
     table.add_column("mechanism", no_wrap=True)
-    for name in ("queries", "answers", "noise", "signal-to-noise", "worst case", "attacker right"):
+    for name in ("queries", "answers", "noise", "votes / noise", "worst case", "attacker right"):
         table.add_column(name, justify="right")
     for offer in outlook.offers:
         table.add_row(f"{offer.epsilon:g}", offer.mechanism, *_cells(offer))
@@ -45,7 +45,7 @@ def outlook_sentences(outlook: Outlook) -> list[str]:
     refusals = _at_epsilons("Refused", [(one.epsilon, one.mechanism, one.refusal) for one in outlook.offers])
     mechanisms = {one.mechanism: 1 for one in outlook.offers if one.plan is not None and one.plan.labels}
     of_labels = f"Queries of {', '.join(mechanisms)}: one for each of the {outlook.classes} labels of a public row."
-    ratio = "noise: its standard deviation, in votes. signal-to-noise: the votes on a query, divided by it."
+    ratio = "noise: its standard deviation, in votes. votes / noise: the votes on one public row, divided by it."
     notes = [ratio] if any(one.signal_to_noise is not None for one in outlook.offers) else []
     plans = [(one.mechanism, one.plan) for one in outlook.offers if one.plan is not None]
     trained = dict.fromkeys((name, plan.teachers) for name, plan in plans if not plan.per_record)
@@ -150,10 +150,10 @@ def offer_table(offer: Offer) -> Table:
     if plan.described:
         table.add_row("Cells counted", queries)
     else:
-        table.add_row("Queries", queries)
+        table.add_row("Queries", queries_in_words(plan))
         table.add_row("Answers", answers)
     table.add_row("Noise", noise if noise == "–" else f"standard deviation of {noise} votes")
-    table.add_row("Signal-to-noise", f"{signal} (votes on a query, divided by that)" if signal != "–" else signal)
+    table.add_row("Votes / noise", f"{signal} (votes on one public row, divided by that)" if signal != "–" else signal)
     if plan.per_record and len(costs := _costs(plan)) > 1:
         table.add_row("Cost", ", ".join(f"{what} {percent}" for what, percent in costs.items()))
     if plan.target == "classes":
@@ -215,4 +215,4 @@ def odds_in_words(odds: float) -> str:
 
 
 def _format_epsilon(epsilon: float) -> str:
-    return f"{round_up(epsilon):.6g}" if math.isfinite(epsilon) else "∞"
+    return epsilon_in_words(epsilon) if math.isfinite(epsilon) else "∞"

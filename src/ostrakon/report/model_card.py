@@ -164,7 +164,7 @@ def _files(
         sums = "for pairs of columns, the noisy and scaled number of records in each cell"
     whose = "the earlier release's student" if NOT_COUNTED in content["remarks"] else "the student"
     files = {
-        LABELS: f"the {rows} that were queried, and their labels (empty if there are none)",
+        LABELS: f"the {rows} that were asked about, and their labels (empty if there are none)",
         NOISY_COUNTS: "for each of these, the noisy number of votes for each label",
         NOISY_MOMENTS: sums,
         NOISY_CORRECTIONS: "noisy sums of features times the errors of a first student, which correct that student",
@@ -172,7 +172,7 @@ def _files(
     }
     if "quantity" in content:
         files = {
-            VALUES: f"the {rows} that were queried, and the noisy mean of the records near each, if enough are near",
+            VALUES: f"the {rows} that were asked about, and the noisy mean of the records near each, if enough are",
             NOISY_HISTOGRAM: "a noisy histogram of the quantity, which narrowed the range to which values are clipped",
             NOISY_COUNTS: "for each of these rows, the noisy split of its votes between both ends of this range",
             NOISY_MOMENTS: "noisy sums of features times the quantity",
@@ -182,8 +182,8 @@ def _files(
         against = any(batch["parameters"].get("max_labels") == len(content["classes"]) for batch in content["rounds"])
         label_words = "for and against every label" if against else "for every label"
         files = {
-            LABELS: f"the {rows} that were queried, and the answers on every label (empty if there are none)",
-            NOISY_COUNTS: f"the {rows} that were queried, and the noisy numbers of votes {label_words}",
+            LABELS: f"the {rows} that were asked about, and the answers on every label (empty if there are none)",
+            NOISY_COUNTS: f"the {rows} that were asked about, and the noisy numbers of votes {label_words}",
             NOISY_MOMENTS: "noisy sums of features for every label",
         }
     refit = {REFIT: "how `ostrakon refit` trains another student from this release"}

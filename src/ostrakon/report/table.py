@@ -13,12 +13,13 @@ from ostrakon.data.understood import Understood
 from ostrakon.estimators.registry import named_in_words
 from ostrakon.export.released import ReleasedQuantity
 from ostrakon.mechanisms import Mechanism
+from ostrakon.planning.plan import Plan
 from ostrakon.run.budget import Budget
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.stages.estimates import why_no_estimate, why_no_intervals, why_no_recalls
 from ostrakon.run.steps import FinishedRun
 from ostrakon.statements.sentences import NOT_CORRECTED, changed_in_words, is_corrected, student_in_words
-from ostrakon.statements.statement import Unit, delta_in_words, round_up
+from ostrakon.statements.statement import Unit, delta_in_words, epsilon_in_words, round_up
 from ostrakon.students.measures import Measures
 
 RECALL = "Recall by class"
@@ -55,6 +56,13 @@ def tables_side_by_side(outcomes: Mapping[str, tuple[Outcome, Path]]) -> Table:
     return table
 
 
+def queries_in_words(plan: Plan, asked: int | None = None) -> str:
+    """Return the number of queries, and what a query is. asked: their number, if it is not that of the plan."""
+    what = "public rows to ask about" if asked is None else "public rows that were asked about"
+    by_label = "" if plan.labels is None else f"one for each of {plan.labels} labels of the "
+    return f"{plan.queries if asked is None else asked:,} ({by_label}{what})"
+
+
 def refit_table(run: FinishedRun, *, release: Path) -> Table:
     """Return what was refitted, at which guarantee, and where it is."""
     rows = *_privacy(run), *_student(run), *_measured(run)
@@ -68,7 +76,7 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
     if outcome.plan.described:
         yield "Cells counted", f"{statement.queries:,}"
     else:
-        yield "Queries", f"{statement.queries:,}"
+        yield "Queries", queries_in_words(outcome.plan, statement.queries)
         yield "Answers", f"{statement.answered:,}"
     for index, batch in enumerate(statement.rounds, start=1):
         yield "Mechanism" if len(statement.rounds) == 1 else f"Round {index}", _mechanism(batch.mechanism)
@@ -201,7 +209,7 @@ def neighbours_in_words(adjacent: Sequence[Adjacent], unit: Unit) -> str:
     first, *others = adjacent
     words = f"this epsilon is for {changed_in_words(first.relation, unit)}"
     for other in others:
-        epsilon = f"it is {round_up(other.epsilon):.10g}" if math.isfinite(other.epsilon) else "there is none"
+        epsilon = f"it is {epsilon_in_words(other.epsilon)}" if math.isfinite(other.epsilon) else "there is none"
         at = "" if other.delta == first.delta else f" at delta {delta_in_words(other.delta)}"
         words += f"; for {changed_in_words(other.relation, unit)}, {epsilon}{at}"
     return words
@@ -213,9 +221,10 @@ def _privacy(outcome: FinishedRun) -> Iterator[tuple[str, str]]:
         yield "Privacy", f"[bold red]NONE[/]: {outcome.statement.not_private}"
         return
     name = "Worst-case" if guarantee.kind == "worst-case" else "Gated"
-    yield f"{name} privacy", f"epsilon {round_up(guarantee.epsilon):.10g}, delta {delta_in_words(guarantee.delta)}"
+    yield f"{name} privacy", f"epsilon {epsilon_in_words(guarantee.epsilon)}, delta {delta_in_words(guarantee.delta)}"
     for one in outcome.statement.consent:
-        yield f"  Level {escape(one.level)}", f"epsilon {round_up(one.epsilon):.10g}, delta {delta_in_words(one.delta)}"
+        level = f"epsilon {epsilon_in_words(one.epsilon)}, delta {delta_in_words(one.delta)}"
+        yield f"  Level {escape(one.level)}", level
 
 
 def _budget(budget: Budget) -> str:

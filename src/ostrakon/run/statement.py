@@ -18,7 +18,7 @@ from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.votes import pair_map
 from ostrakon.statements.adjacency import SAME_SIZE
 from ostrakon.statements.sentences import CORRECTED
-from ostrakon.statements.statement import Protects, Statement, round_up, weak_remark
+from ostrakon.statements.statement import Protects, Statement, epsilon_in_words, weak_remark
 from ostrakon.statements.versions import versions
 from ostrakon.students.by_label import StudentByLabel
 from ostrakon.students.calibration import CalibratedStudent
@@ -271,8 +271,9 @@ def _moment_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]
     if not plan.levels and is_centred(plan.classes, len(answers.moments)):
         which = f"The differences of the sums from their mean over the {plan.classes} classes"
     return (
-        f"Besides its vote, every {unit} added its features, scaled to a length of at most one vote, to "
-        f"the {len(answers.moments)} sums of its class. {which} were released with Gaussian noise of standard "
+        f"Besides its vote, every {unit} added its features to the {len(answers.moments)} sums of its class, scaled so "
+        f"that no single {unit} adds more than one vote to all of them together (Euclidean length). "
+        f"{which} were released with Gaussian noise of standard "
         f"deviation {rounded(plan.mechanism.moment_noise)} votes. The guarantee covers votes and sums "
         "together.",
         *([errors] if errors else []),
@@ -341,8 +342,9 @@ def _quantity_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ..
     return (
         f"The target is a quantity with the public range {task.quantity.in_words}; values outside are replaced by "
         f"its nearest end. {narrowed}Every {unit} split a vote between both ends {ends}, on the public row that is "
-        "nearest to it. It also added its features times its quantity, scaled to a length of at most 0.71 votes, to "
-        f"sums. Votes were released with Gaussian noise of standard deviation {rounded(noise)} votes, and sums with "
+        f"nearest to it. It also added its features times its quantity to sums, scaled so that no single {unit} adds "
+        f"more than 0.71 of a vote to all of them together (Euclidean length). Votes were released with Gaussian "
+        f"noise of standard deviation {rounded(noise)} votes, and sums with "
         f"{rounded(plan.mechanism.moment_noise)}. {_error_remark(plan, unit)}The guarantee covers all of them "
         "together.",
     )
@@ -354,8 +356,9 @@ def _correction_remark(plan: Plan, unit: str) -> str:
     if noise is None:
         return ""
     return (
-        f"A first student learned from these. Then every {unit} added its features times the first student's error, "
-        "scaled to a length of at most one vote, to sums that correct the student. They were released with noise of "
+        f"A first student learned from these. Then every {unit} added its features times the first student's error to "
+        f"sums that correct the student, scaled so that no single {unit} adds more than one vote to all of them "
+        "together (Euclidean length). They were released with noise of "
         f"standard deviation {rounded(noise)} votes. The guarantee covers them, too. "
     )
 
@@ -399,7 +402,7 @@ def _no_claim(plan: Plan) -> tuple[str | None, tuple[str, ...]]:
     if claimed is not None:
         remarks.append(f"Claimed by the authors of {plan.mechanism.name}, and not true: epsilon {claimed:.4g}.")
         remarks.append(
-            f"Its true worst case at delta {plan.delta:g} is bounded by epsilon {round_up(plan.bound.epsilon):g}; "
-            "this is too weak to count as a guarantee."
+            f"Its true worst case at delta {plan.delta:g} is bounded by epsilon "
+            f"{epsilon_in_words(plan.bound.epsilon)}; this is too weak to count as a guarantee."
         )
     return reason, tuple(remarks)

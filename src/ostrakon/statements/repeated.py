@@ -9,7 +9,7 @@ from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.consent import LevelClaim
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.accounting.privacy_curve import PrivacyCurve
-from ostrakon.statements.statement import Statement, delta_in_words, round_up, weak_remark
+from ostrakon.statements.statement import Statement, delta_in_words, epsilon_in_words, weak_remark
 
 _MANY = "a search, a cross-validation or an ensemble of scikit-learn"
 _NO_CLAIM = "This release is not differentially private: "
@@ -117,9 +117,9 @@ def with_earlier_fits(statement: Statement, earlier: Sequence[Statement]) -> Sta
     )
     remark = (
         f"Fitted {len(claims)} times, on {_SAME}: the guarantee covers all {len(claims)} fits "
-        f"together, their epsilons and deltas added up. This fit alone has epsilon {round_up(own.epsilon):g} and delta "
-        f"{delta_in_words(own.delta)}.{by_level} Fits of different people do not add up if each names its users "
-        "(`users`)."
+        "together, their epsilons and deltas added up. This fit alone has epsilon "
+        f"{epsilon_in_words(own.epsilon)} and delta {delta_in_words(own.delta)}.{by_level} "
+        "Fits of different people do not add up if each names its users (`users`)."
     )
     warning = weak_remark(epsilon, protects=statement.protects)
     return dataclasses.replace(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ostrakon.mechanisms.base import Relation
-from ostrakon.statements.statement import LABELS_OF, Unit, delta_in_words
+from ostrakon.statements.statement import LABELS_OF, Unit, delta_in_words, epsilon_in_words
 
 REFITTED = "The student was trained again, from an earlier release"
 """How the remark on a refit begins."""
@@ -35,8 +35,8 @@ def claim(content: dict[str, Any]) -> str:
     if guarantee is None:
         return content["not_private"]
     private = (
-        f"Everything in this release together is ({guarantee['epsilon']:.10g}, {delta_in_words(guarantee['delta'])})-"
-        "differentially private for "
+        f"Everything in this release together is ({epsilon_in_words(guarantee['epsilon'])}, "
+        f"{delta_in_words(guarantee['delta'])})-differentially private for "
     )
     column = content["unit_column"]
     user = "user" if column is None else f"user (column {column!r})"
@@ -64,6 +64,17 @@ def changed_in_words(relation: Relation, unit: Unit) -> str:
     }[relation]
 
 
+def otherwise_in_words(relation: Relation, unit: Unit) -> str:
+    """Return the other one of two data sets that are neighbours, for a person in the first one."""
+    theirs, other = ("record", "another record") if unit == "record" else ("rows", "the rows of another user")
+    return {
+        "add-remove": f"their {theirs} had been left out",
+        "replace": f"{other} had been in the place of theirs",
+        "labels": f"their {theirs} had had {'another label' if unit == 'record' else 'other labels'}",
+        "take-out": f"their {theirs} had been left out while the published number of {unit}s stayed",
+    }[relation]
+
+
 def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
     """Answer the questions of NIST SP 800-226 about a claim of differential privacy, from the statement."""
     guarantee = content["guarantee"]
@@ -72,8 +83,8 @@ def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
     else:
         basis = f" (analysis: {guarantee['basis']})" if "basis" in guarantee else ""
         parameters = (
-            f"epsilon {guarantee['epsilon']:.10g}, delta {delta_in_words(guarantee['delta'])}, {guarantee['kind']}"
-            f"{basis}. {_KINDS[guarantee['kind']]}"
+            f"epsilon {epsilon_in_words(guarantee['epsilon'])}, delta {delta_in_words(guarantee['delta'])}, "
+            f"{guarantee['kind']}{basis}. {_KINDS[guarantee['kind']]}"
         )
     implementation = content["implementation"]
     return [
@@ -109,8 +120,9 @@ def consent_in_words(content: dict[str, Any]) -> str:
     stated = content["consent"]
     of = "" if stated["column"] is None else f" of {stated['column']!r}"
     levels = [
-        f"Level {one['level']!r}{of}: epsilon {one['epsilon']:.10g} at delta {delta_in_words(one['delta'])} (weight "
-        f"{one['weight']:.4g}; if the level is secret: {one['if_secret']:.10g})."
+        f"Level {one['level']!r}{of}: epsilon {epsilon_in_words(one['epsilon'])} at delta "
+        f"{delta_in_words(one['delta'])} (weight {one['weight']:.4g}; if the level is secret: "
+        f"{epsilon_in_words(one['if_secret'])})."
         for one in stated["levels"]
     ]
     return " ".join([*levels, stated["neighbours"]])
@@ -118,7 +130,7 @@ def consent_in_words(content: dict[str, Any]) -> str:
 
 def _neighbours(content: dict[str, Any]) -> str:
     others = "".join(
-        f" Under another definition, the same release has epsilon {item['epsilon']:.10g} at delta "
+        f" Under another definition, the same release has epsilon {epsilon_in_words(item['epsilon'])} at delta "
         f"{delta_in_words(item['delta'])}: {item['neighbours'][:1].lower()}{item['neighbours'][1:]}"
         for item in content["epsilon_by_adjacency"][1:]
     )
@@ -146,7 +158,7 @@ def _round_in_words(item: dict[str, Any], *, described: bool) -> str:
     asked = (
         f"{item['queries']} cells counted"
         if described
-        else f"{item['queries']} queries{cap}, {item['answered']} answered"
+        else f"{item['queries']} queries (about rows that are public){cap}, {item['answered']} answered"
     )
     return f"{item['mechanism']} ({parameters}): {asked}"
 

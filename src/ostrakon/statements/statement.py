@@ -37,6 +37,9 @@ SAME_LEVEL = (
 WEAK_EPSILON = 10.0
 """Above this, a release warns beside its epsilon how little it promises."""
 
+FOR_OPERATOR = " For the operator: "
+"""What advice begins with that nobody but the operator of a run can follow; the first page leaves it out."""
+
 SECURE_NOISE = "AES in counter mode, keyed by the operating system's entropy (cryptographic)"
 ORDINARY_NOISE = "an ordinary generator that the caller passed (for tests)"
 
@@ -321,11 +324,11 @@ class Statement:
         """Return the claim as an HTML table for notebooks."""
         claim, guarantee = self.guarantee, "none"
         if claim is not None:
-            guarantee = f"epsilon {round_up(claim.epsilon):g}, delta {delta_in_words(claim.delta)}"
+            guarantee = f"epsilon {epsilon_in_words(claim.epsilon)}, delta {delta_in_words(claim.delta)}"
         rows: list[tuple[str, object]] = [
             ("Protects", self.unit_of_privacy if claim is not None else self.not_private),
             ("Guarantee", guarantee),
-            *((f"Level {one.level}", f"epsilon {round_up(one.epsilon):g}") for one in self.consent),
+            *((f"Level {one.level}", f"epsilon {epsilon_in_words(one.epsilon)}") for one in self.consent),
             ("Neighbouring data sets", self.adjacency),
             ("Queries", sum(part.queries for part in self.rounds)),
             ("Teachers", self.teachers),
@@ -448,12 +451,12 @@ def weak_remark(epsilon: float, *, protects: Protects = "records") -> str | None
     """
     if not epsilon > WEAK_EPSILON:
         return None
-    times = f"{math.exp(epsilon):.3g}" if epsilon < 700 else "more than 10^300"
     worlds = "with and without one record or user" if protects == "records" else "which differ in a label"
     return (
-        f"Warning: an epsilon of {round_up(epsilon):.10g} is a weak promise. This release may change somebody's odds "
-        f"between two possible worlds, {worlds}, by a factor of up to {times}; at {WEAK_EPSILON:g} the factor is "
-        f"{math.exp(WEAK_EPSILON):.3g}. Use a smaller epsilon, fewer queries or more noise."
+        f"Warning: an epsilon of {epsilon_in_words(epsilon)} is a weak promise. This release may change somebody's "
+        f"odds between two possible worlds, {worlds}, by a factor of up to {factor_in_words(epsilon)}; at "
+        f"{WEAK_EPSILON:g} the factor is {factor_in_words(WEAK_EPSILON)}.{FOR_OPERATOR}a smaller epsilon, fewer "
+        "queries or more noise promise more."
     )
 
 
@@ -473,13 +476,38 @@ def round_up(epsilon: float) -> float:
     return steps / _GRID if steps / _GRID >= epsilon else (steps + 1) / _GRID
 
 
+def epsilon_in_words(epsilon: float) -> str:
+    """Return an epsilon in at most three significant digits, rounded up, for readers.
+
+    >>> epsilon_in_words(0.9998), epsilon_in_words(1.2341), epsilon_in_words(12345.0)
+    ('1', '1.24', '12400')
+    """
+    return f"{_ceiling(epsilon, digits=3):.10g}"
+
+
+def factor_in_words(epsilon: float) -> str:
+    """Return exp(epsilon), rounded up to three digits.
+
+    >>> factor_in_words(2.0), factor_in_words(10.0), factor_in_words(800.0)
+    ('7.39', '22,100', '10^348')
+    """
+    if epsilon > 700:
+        return f"10^{math.ceil(epsilon / math.log(10))}"
+    factor = _ceiling(math.exp(epsilon) * (1 + 1e-15), digits=3)
+    return f"{factor:,.2f}" if factor < 100 else f"{factor:,.0f}" if factor < 1e12 else f"{factor:g}"
+
+
+def _ceiling(number: float, *, digits: int) -> float:
+    return float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(float(number))))
+
+
 def delta_in_words(delta: float) -> str:
     """Return a delta in at most six digits, rounded up.
 
     >>> delta_in_words(1e-05), delta_in_words(3.0000000000000004e-05)
     ('1e-05', '3.00001e-05')
     """
-    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(delta))):g}"
+    return f"{_ceiling(delta, digits=6):g}"
 
 
 def round_down(rate: float) -> float:

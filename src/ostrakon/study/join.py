@@ -17,7 +17,7 @@ from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import OneDraw
 from ostrakon.run.stages.answers import Answers
 from ostrakon.run.stages.votes import collect
-from ostrakon.statements.statement import round_up
+from ostrakon.statements.statement import epsilon_in_words
 from ostrakon.study.study import Study
 from ostrakon.study.study_storage import StudyStorage
 from ostrakon.study.tables import shares_folder, write_share
@@ -166,7 +166,7 @@ def handed_over(study: Study, owner: str) -> dict[str, str]:
         "What it is": study.exchange.handed_over,
         "A number says": _a_number_says(study, owner),
         "Guarantee": (
-            f"({round_up(plan.bound.epsilon):.4f}, {plan.delta:g})-differential privacy of the release for every "
+            f"({epsilon_in_words(plan.bound.epsilon)}, {plan.delta:g})-differential privacy of the release for every "
             f"person, with rows at {at}"
         ),
         "Noise": study.price(),

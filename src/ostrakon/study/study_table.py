@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from rich.table import Table
 from rich.text import Text
 
-from ostrakon.statements.statement import round_up
+from ostrakon.statements.statement import epsilon_in_words
 from ostrakon.study.study import Study
 
 
@@ -20,7 +20,7 @@ def study_table(study: Study) -> Table:
         "Columns": ", ".join(study.pool.columns.kept),
         "Public rows": f"{len(study.pool.X):,}, of which {plan.queries:,} are asked about",
         "Exchange": study.exchange.name,
-        "Guarantee": f"epsilon {round_up(plan.bound.epsilon):.4f} at delta {plan.delta:g}, for every person",
+        "Guarantee": f"epsilon {epsilon_in_words(plan.bound.epsilon)} at delta {plan.delta:g}, for every person",
         "Teachers": _teachers(study),
         "A person": (
             f"{_votes(study)} of each owner, and may have rows at {_up_to(mechanism.owners_per_person, 'owner')}"

@@ -12,6 +12,7 @@ from ostrakon.options.options import AUTO, BALANCED, ORDERED, is_auto
 from ostrakon.progress import in_phase
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.selected import calibrated
+from ostrakon.statements.statement import FOR_OPERATOR
 from ostrakon.students.calibration import CalibratedStudent, class_shares
 from ostrakon.students.label_student import LabelRidge
 from ostrakon.students.moment_students import ReleasedMoments
@@ -67,7 +68,7 @@ def compare_with_default(learning: Learning, released: Released, selection: Sele
         result, by_default = f"is right on about {_percent(named)} {where}{equal}", f"on about {_percent(default)}"
     return (
         f"Warning: the student {selection.chosen.name} {result}, and the default student, "
-        f"{in_words(other.chosen.name)}, {by_default}. {_ADVICE}"
+        f"{in_words(other.chosen.name)}, {by_default}.{_ADVICE}"
     )
 
 
@@ -147,7 +148,7 @@ def _warning(
     part = _percent(explained / by_default if explained > 0 else 0)
     return (
         f"Warning: the student {selection.chosen.name} explains about {part} of what the default student, "
-        f"{in_words(SUMS)}, explains of {target}, by released noisy numbers. {_ADVICE}"
+        f"{in_words(SUMS)}, explains of {target}, by released noisy numbers.{_ADVICE}"
     )
 
 
@@ -226,7 +227,7 @@ class _Comparison:
         return best[1], best[0]
 
 
-_ADVICE = "Without a named student a run takes the default; ostrakon refit trains it from this release at no cost."
+_ADVICE = f"{FOR_OPERATOR}a run without a named student takes the default; ostrakon refit trains it at no cost."
 
 
 class _RidgeOfVotes(QuantityRidge):

@@ -15,7 +15,7 @@ from ostrakon.planning.choices import BY_THE_OPERATOR
 from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.answers import Answers
 from ostrakon.run.stages.learning import Learning
-from ostrakon.statements.statement import Protects, Unit
+from ostrakon.statements.statement import FOR_OPERATOR, Protects, Unit
 from ostrakon.students.agreement_estimate import better_than_majority_of_answers, gained, with_released_answers
 from ostrakon.students.right_counts import RightCounts
 from ostrakon.students.selection import Selection
@@ -44,6 +44,7 @@ _MANY = 3.0
 """A student that predicts a class for more than this multiple of what the released numbers show is mostly wrong."""
 _MAX_NAMED = 5
 """Largest number of classes that a warning names."""
+_MORE = "more records, a larger epsilon or other columns may help"
 _NEARLY_ALL, _END = 0.98, 0.25
 """Share of public rows whose estimates are near one end of the range, and the part of the range that is near it."""
 
@@ -152,7 +153,8 @@ def _warnings(
     if np.count_nonzero(predicted) == 1:
         share = f"{1 / len(labels):.1%}"
         chance = f" If it does so for private rows, too, its balanced accuracy is {share}, and a wider range is noise."
-        return missed if gain is None else tuple(one + chance for one in missed)
+        parts = [one.partition(FOR_OPERATOR) for one in missed]
+        return missed if gain is None else tuple(f"{said}{chance}{mark}{advice}" for said, mark, advice in parts)
     missed = (*missed, *_hardly_predicted(*shown), *_predicted_too_often(*shown))
     if learning.objective == BALANCED and right is not None and gain is not None:
         return (*missed, *_no_better_by_class(right, labels))
@@ -172,8 +174,8 @@ def _warnings(
     return (
         *missed,
         f"{NO_BETTER} that the student is right more often than a model that always predicts the most frequent class; "
-        f"their noise (one standard deviation) is {100 * gain[1]:.1f} points of accuracy. "
-        f"{_advice(plan, answers, learning)}",
+        f"their noise (one standard deviation) is {100 * gain[1]:.1f} points of "
+        f"accuracy.{_advice(plan, answers, learning)}",
     )
 
 
@@ -183,26 +185,28 @@ def _no_better_by_class(right: RightCounts, labels: list[str]) -> tuple[str, ...
     if mean.low > 1 / len(labels):
         return ()
     always = f"that the student's balanced accuracy is above that of one class for every row, {1 / len(labels):.1%}"
-    return (f"{NO_BETTER} {always}. More records, a larger epsilon or other columns may help.",)
+    return (f"{NO_BETTER} {always}.{FOR_OPERATOR}{_MORE}.",)
 
 
 def _advice(plan: Plan, answers: Answers, learning: Learning) -> str:
     """Return advice for a student that is hardly better than the most frequent class."""
-    advice = "More records, a larger epsilon or other columns may help"
     if not plan.per_record and not plan.trained_by_owners:
-        return f"{advice}, and so may the default, if every record is a teacher, instead of trained teachers."
-    return f"{advice}{_balanced(answers, learning)}."
+        return (
+            f"{FOR_OPERATOR}{_MORE}, and so may the default, if every record is a teacher, instead of trained teachers."
+        )
+    return _for_rare(answers, learning, _MORE)
 
 
-def _balanced(answers: Answers, learning: Learning) -> str:
-    """Return advice for rare classes, if the objective can still be changed; else empty."""
-    if answers.counts is None or np.ndim(learning.X_public) != 2:
-        return ""
-    return {
-        ACCURACY: "; if rare classes matter most, the objective balanced counts all classes the same",
-        ORDERED: "; a student of ordered classes predicts the median of its probabilities, so it seldom predicts the "
+def _for_rare(answers: Answers, learning: Learning, *advice: str) -> str:
+    """Return advice, and that for rare classes if the objective can still be changed; empty without any."""
+    changed = answers.counts is not None and np.ndim(learning.X_public) == 2
+    rare = {
+        ACCURACY: "if rare classes matter most, the objective balanced counts all classes the same",
+        ORDERED: "a student of ordered classes predicts the median of its probabilities, so it seldom predicts the "
         "rare first or last class: its probabilities show them, and the objective balanced counts all classes the same",
-    }.get(learning.objective, "")
+    }.get(learning.objective)
+    said = "; ".join([*advice, *([rare] if rare and changed else [])])
+    return f"{FOR_OPERATOR}{said}." if said else ""
 
 
 def _class_votes(answers: Answers, selection: Selection, classes: int) -> tuple[FloatArray, float, str]:
@@ -231,8 +235,8 @@ def _never_predicted(
             points = 100 * noise / max(float(votes.sum()), noise)
             return (
                 f"{warning}, and noise decides which one: the released {what} tell the share of a class to within "
-                f"{points:.0f} points (one standard deviation), and the classes differ by less than twice that. More "
-                "records or a larger epsilon would help.",
+                f"{points:.0f} points (one standard deviation), and the classes differ by less than twice "
+                f"that.{FOR_OPERATOR}more records or a larger epsilon would help.",
             )
     if not large.any():
         cases = f"cases of {_names(never, labels)}"
@@ -242,7 +246,7 @@ def _never_predicted(
     hidden = f", and none of {_names(rest, labels)}, of which noise would hide a few" if len(rest) else ""
     return (
         f"{warning}, although the released {what} show about {share:.1%} of cases of {_names(never[large], labels)}, "
-        f"which it misses{hidden}{_balanced(answers, learning)}.{by_user}",
+        f"which it misses{hidden}.{by_user}{_for_rare(answers, learning)}",
     )
 
 
@@ -261,8 +265,8 @@ def _hardly_predicted(
     share = float(votes[few].sum() / votes.sum())
     return (
         f"Warning: the student predicts {_names(few, labels)} for {rates[few].sum():.1%} of the public rows, although "
-        f"the released {what} show about {share:.1%} of such cases: it misses most of them"
-        f"{_balanced(answers, learning)}.{by_user}",
+        f"the released {what} show about {share:.1%} of such cases: it misses most of "
+        f"them.{by_user}{_for_rare(answers, learning)}",
     )
 
 
@@ -307,9 +311,9 @@ def _one_sided_estimates(shares: FloatArray, narrowed: tuple[int, int] | None) -
     for end, from_end, kept in (("lower", shares, low == 0), ("upper", 1 - shares, high == FINE_STEPS)):
         if kept and np.quantile(from_end, _NEARLY_ALL) < _END:
             return (
-                f"Warning: the student estimates nearly all public rows in the {end} quarter of the {part}. If the "
-                "range is much wider than the values, choose a narrower one: errors shrink. If values may lie beyond "
-                "this end, widen it.",
+                f"Warning: the student estimates nearly all public rows in the {end} quarter of the {part}."
+                f"{FOR_OPERATOR}if the range is much wider than the values, choose a narrower one, which makes errors "
+                "smaller; if values may lie beyond this end, widen it.",
             )
     return ()
 
