@@ -15,7 +15,10 @@ SUBJECTS = [BoundedGNMax(sigma2=3.0), MomentGNMax(sigma2=3.0)]
 RELEASED = {
     "noisy_counts": SUBJECTS,
     "noisy_moments": SUBJECTS[1:],
-    "noisy_corrections": [MomentGNMax(sigma2=3.0, moments=0.25, corrections=0.5)],
+    "noisy_corrections": [
+        MomentGNMax(sigma2=3.0, moments=0.25, corrections=0.5),
+        QuantityGNMax(sigma2=3.0, moments=0.4, corrections=0.4),
+    ],
     "noisy_errors": [QuantityGNMax(sigma2=3.0, errors=0.1)],
     "noisy_histogram": [QuantityGNMax(sigma2=3.0, moments=0.7, histogram=0.1)],
 }

@@ -7,15 +7,17 @@ import pytest
 
 from ostrakon.features.corrections import correction_steps, largest_error
 from ostrakon.features.moments import MomentMap
+from ostrakon.features.sums import SumMap, quantity_correction_steps
 from ostrakon.mechanisms import LabelsGNMax, MomentGNMax, QuantityGNMax
-from ostrakon.teachers.corrections import CorrectionRule
+from ostrakon.teachers.corrections import ClassCorrections, QuantityCorrections
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import STEPS, Moments
+from ostrakon.votes import FINE_STEPS, STEPS, Moments
 
 WITH_CORRECTIONS = [
     MomentGNMax(sigma2=8.0, moments=0.25, corrections=0.5),
     MomentGNMax(sigma2=8.0, max_contributions=2, moments=0.3, corrections=0.4, errors=0.1),
     MomentGNMax(sigma2=8.0, moments=0.4, corrections=0.5, errors=0.01, centred_classes=3),
+    QuantityGNMax(sigma2=8.0, max_contributions=2, moments=0.5, corrections=0.3, errors=0.1),
 ]
 
 
@@ -28,6 +30,7 @@ def test_price_by_hand(mechanism):
     assert parts[2] / sum(parts) == pytest.approx(mechanism.corrections, rel=1e-12)
     assert math.sqrt(sum(parts)) <= mechanism.run_cost(queries=10).mu < 1.000001 * math.sqrt(sum(parts))
     length = 1 / 2 if mechanism.centred_classes is None else 1 / 3
+    length = 1 / 4 if isinstance(mechanism, QuantityGNMax) else length
     removed = counts / 2, sums * length, 1 / mechanism.correction_noise**2, errors / 2
     cheaper = mechanism.under("take-out")
     assert math.sqrt(sum(removed)) <= cheaper.run_cost(queries=10).mu < 1.000001 * math.sqrt(sum(removed))
@@ -55,10 +58,9 @@ def test_without_corrections_nothing_changes():
         without.noisy_corrections(Moments(np.zeros((2, 1), int), teachers=1), np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("kind", [QuantityGNMax, LabelsGNMax])
-def test_other_targets_have_none(kind):
+def test_several_labels_have_none():
     with pytest.raises(InvalidInput, match=r"corrections must be 0 for .*, got 0\.1"):
-        kind(sigma2=8.0, moments=0.3, corrections=0.1)
+        LabelsGNMax(sigma2=8.0, moments=0.3, corrections=0.1)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,7 @@ def test_one_record_adds_at_most_a_vote_and_two_are_nearly_two_votes_apart(class
     rng = np.random.default_rng(classes)
     public = rng.normal(size=(200, 3))
     directions = MomentMap.of(public, classes=classes if centred else None)
-    rule, found = CorrectionRule(directions=directions, classes=classes), []
+    rule, found = ClassCorrections(directions=directions, classes=classes), []
     for _ in range(300):
         features = rng.normal(size=3) * 10.0 ** rng.integers(-3, 8)
         proba = rng.dirichlet(np.full(classes, 10.0 ** rng.uniform(-3, 2)))
@@ -103,7 +105,46 @@ def test_one_record_adds_at_most_a_vote_and_two_are_nearly_two_votes_apart(class
     assert 1.9**2 * STEPS**2 < np.square(one - other).sum() <= 4 * STEPS**2
 
 
+@pytest.mark.parametrize("span", [(0, FINE_STEPS), (1000, 3000)])
+def test_one_quantity_adds_at_most_a_vote_and_two_are_nearly_two_votes_apart(span):
+    rng = np.random.default_rng(0)
+    features = SumMap.of(rng.normal(size=(200, 3)), span=span)
+    rule, rows = QuantityCorrections(features=features, scale=0.3), rng.normal(size=(400, 3))
+    rows *= 10.0 ** rng.integers(-3, 8, size=(400, 1))
+    estimates = rng.choice([-1e300, -1, 0, 0.2, 1, 1e300], size=400)
+    inputs = np.column_stack([estimates, features.unrounded(rows)])
+    added = rule.steps(inputs, rng.integers(*span, size=400))
+    assert added.shape == (400, *rule.shape)
+    assert np.square(added).sum(axis=(1, 2)).max() <= STEPS**2
+    low, high = inputs[[0]], inputs[[0]]
+    low[0, 0], high[0, 0] = 9.0, -9.0
+    one, other = (rule.steps(row, np.array([target])) for row, target in ((low, 0), (high, FINE_STEPS)))
+    assert 1.97**2 * STEPS**2 < np.square(one - other).sum() <= 4 * STEPS**2
+    # An error below the scale adds its share, to the nearest step.
+    within = inputs[[1]]
+    within[0, 0] = 2 * 0.5 - 1 - 0.1
+    middle = rule.steps(within, np.array([sum(span) // 2])).ravel()[: features.features]
+    assert np.abs(middle - (STEPS - 1 - features.features**0.5 / 2) / 3 * within[0, 1:]).max() < 1
+    with pytest.raises(InvalidInput, match="whole steps from 0"):
+        rule.steps(inputs[:1], np.array([FINE_STEPS + 1]))
+
+
+def test_users_with_a_quantity_add_the_mean_of_their_rows():
+    features = SumMap.of(np.random.default_rng(0).normal(size=(50, 2)))
+    rule = QuantityCorrections(features=features, scale=0.5)
+    inputs = np.column_stack([np.zeros(4), features.unrounded(np.ones((4, 2)))])
+    inputs[3, 0] = np.nan
+    targets, owners = np.array([0, FINE_STEPS, FINE_STEPS, 0]), np.array([0, 0, 1, 2])
+    total = rule.contributions_of((owners, inputs, targets))
+    assert total.units == 3
+    # Both errors of the first user cancel, and the last row has no number.
+    np.testing.assert_array_equal(total.counts, rule.contributions_of((owners[2:3], inputs[2:3], targets[2:3])).counts)
+    assert (total.counts != 0).any()
+
+
 def test_a_row_that_would_add_more_than_a_vote_is_refused():
+    with pytest.raises(InvalidInput, match="at most one vote"):
+        quantity_correction_steps(np.array([[0.8, 0.7]]), np.array([1.0]), scale=0.5)
     with pytest.raises(InvalidInput, match="at most one vote"):
         correction_steps(np.array([[0.0, 1.0]]), np.array([[1.01, 0.0]]), np.array([0]))
 
@@ -116,7 +157,7 @@ def test_largest_error_is_that_of_the_least_likely_class():
 
 def test_numbers_that_are_not_finite_add_nothing_and_users_add_the_mean_of_their_rows():
     directions = MomentMap.of(np.random.default_rng(0).normal(size=(50, 2)))
-    rule = CorrectionRule(directions=directions, classes=2)
+    rule = ClassCorrections(directions=directions, classes=2)
     rows = np.column_stack([np.full((4, 2), 0.5), directions.unrounded(np.ones((4, 2)))])
     rows[3, 0] = np.nan
     owners, labels = np.array([0, 0, 1, 2]), np.array([0, 1, 0, 0])

@@ -31,7 +31,7 @@ from ostrakon.statements.sentences import NOT_COUNTED
 from ostrakon.students.calibration import CalibratedStudent, median_class
 from ostrakon.students.corrected_student import CorrectedStudent
 from ostrakon.students.sklearn_student import SklearnStudent
-from ostrakon.teachers.corrections import CorrectionRule
+from ostrakon.teachers.corrections import ClassCorrections
 from ostrakon.teachers.errors import ErrorSizes, RightAndWrong
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import FINE_STEPS, STEPS
@@ -290,7 +290,7 @@ def test_a_student_without_probabilities_for_some_rows_is_the_same_student():
 def test_a_student_that_fails_on_a_row_corrects_nothing_by_it():
     X, y = rows(60, 2)
     X[3] = 9.0
-    rule = CorrectionRule(directions=MomentMap.of(X), classes=2)
+    rule = ClassCorrections(directions=MomentMap.of(X), classes=2)
     says = ErrorInputs(directions=rule.directions, classes=2)
     student = Fails().fit(X, y)
     student.predict_proba = lambda rows: 1 / 0 if rows[0, 0] == 9 else LogisticRegression.predict_proba(student, rows)

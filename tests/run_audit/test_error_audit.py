@@ -166,6 +166,31 @@ def test_a_sound_run_is_not_refuted_and_its_corrections_are_attacked_too(tmp_pat
     assert 0.1 < found.certified[CORRECTION_SUMS] < found.claimed
 
 
+CORRECTED_QUANTITY = {"parameters": {"errors": 0.03, "moments": 0.1, "corrections": 0.85, "histogram": 0.01}}
+
+
+@pytest.mark.slow
+def test_corrections_of_a_quantity_are_audited(tmp_path, monkeypatch):
+    (tmp_path / "sound").mkdir()
+    found = audited(tmp_path / "sound", **CORRECTED_QUANTITY)
+    assert found.contradiction is None
+    assert not found.refuted
+    assert found.certified.keys() == {COUNTS, SUMS, HISTOGRAM_COUNTS, CORRECTION_SUMS, ERROR_COUNTS}
+    assert 0.1 < found.certified[CORRECTION_SUMS] < found.claimed
+    (tmp_path / "twice").mkdir()
+    with monkeypatch.context() as planted:
+        said = corrections.quantity_correction_steps
+        planted.setattr(corrections, "quantity_correction_steps", lambda *given, **more: 2 * said(*given, **more))
+        found = audited(tmp_path / "twice", **CORRECTED_QUANTITY)
+        assert found.refuted
+        assert "votes to the corrections, where it may add one" in found.contradiction
+    less_noise(monkeypatch, 0.2, name="noisy_corrections")
+    (tmp_path / "quiet").mkdir()
+    found = audited(tmp_path / "quiet", **CORRECTED_QUANTITY)
+    assert found.refuted
+    assert "noisy corrections" in found.contradiction
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("share", "repeated_too"), [(0.2, False), (0.8, True)])
 def test_a_run_whose_corrections_lack_noise_is_refuted(tmp_path, monkeypatch, share, repeated_too):

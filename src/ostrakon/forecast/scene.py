@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ostrakon.features.corrections import correction_steps
 from ostrakon.features.representation import Representation, learn_representation
 from ostrakon.features.rowwise import take_rows
 from ostrakon.forecast.public_rows import PublicRows
@@ -18,7 +17,7 @@ from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.answers import NOTHING, Answers, answer_queries
-from ostrakon.run.stages.corrections import ErrorInputs, corrected, correction_rule
+from ostrakon.run.stages.corrections import corrected, correction_of
 from ostrakon.run.stages.features import View
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.narrowing import HISTOGRAM, histogram_rule, narrowed
@@ -125,13 +124,11 @@ class Scene:
 
     def _corrections(self, plan: Plan, queries: IntArray, student: Any) -> IntArray:
         """Return the sums that correct a student."""
-        rule = correction_rule(plan, self.learning, queries)
-        inputs = ErrorInputs(directions=rule.directions, classes=rule.classes)(student, self.rows)
+        rule, says = correction_of(plan, self.learning, queries, student)
+        inputs = says(student, self.rows)
         multiplicity, total = np.bincount(self.row_of_record), rule.empty().counts
         for rows in np.split(np.arange(len(inputs)), range(_BLOCK, len(inputs), _BLOCK)):
-            proba, directions = inputs[rows, : rule.classes], inputs[rows, rule.classes :]
-            steps = correction_steps(proba, directions, self.labels[rows])
-            total = total + np.tensordot(multiplicity[rows], steps, 1)
+            total = total + np.tensordot(multiplicity[rows], rule.steps(inputs[rows], self.labels[rows]), 1)
         return total
 
     def _votes(self, plan: Plan, queries: IntArray) -> Votes:

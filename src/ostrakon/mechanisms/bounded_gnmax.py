@@ -156,7 +156,8 @@ class BoundedGNMax(StatefulMechanism):
         # Of 0.7 and 0.3 rounding leaves 1e-16.
         if not left - self.errors > 1e-9:
             given = [f"{name}={share:.6g}" for name, share in sums.items() if share]
-            last, below = ("errors", left) if left > 1e-9 else (list(sums)[-1], left + list(sums.values())[-1])
+            paid = [name for name, share in sums.items() if share]
+            last, below = ("errors", left) if left > 1e-9 else (paid[-1], left + sums[paid[-1]])
             beside = f" beside {' and '.join(given)}" if last == "errors" and given else ""
             raise InvalidInput(
                 f"{last} must be below {below:.6g}{beside}, so that the votes get a share, got {getattr(self, last)!r}."

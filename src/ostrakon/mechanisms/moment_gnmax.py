@@ -106,8 +106,8 @@ class MomentGNMax(BoundedGNMax):
     corrections: Annotated[
         float,
         Parameter(
-            help="Share of the cost for a correction of the student; 0.5 by default with enough records (quantity, "
-            "several labels: always 0).",
+            help="Share of the cost for a correction of the student; 0.5 by default with enough records (quantity: "
+            "0.3; several labels: always 0).",
             check=non_negative,
         ),
     ] = 0.0
@@ -136,9 +136,14 @@ class MomentGNMax(BoundedGNMax):
 
     @property
     def cost_shares(self) -> dict[str, float]:
+        return self._shares(
+            {"noisy votes": self._of_counts, **self._of_corrections, **self._of_errors}, "sums of features"
+        )
+
+    @property
+    def _of_corrections(self) -> dict[str, float]:
         halved = 0.5 if self.neighbours == REMOVED else 1.0
-        corrections = {"correction of the student": self.corrections * halved} if self.corrections else {}
-        return self._shares({"noisy votes": self._of_counts, **corrections, **self._of_errors}, "sums of features")
+        return {"correction of the student": self.corrections * halved} if self.corrections else {}
 
     def _shares(self, others: dict[str, float], sums: str) -> dict[str, float]:
         """Return shares of the cost under this definition of neighbours, from those where one record is replaced."""

@@ -18,8 +18,8 @@ class QuantityGNMax(MomentGNMax):
     """`MomentGNMax` for a quantity: noisy sums of it by cell, the number of records there, and sums of features.
 
     Before them, if `histogram` is above 0, a noisy histogram of the quantity, which narrows the range to which it is
-    clipped. Afterwards, if `errors` is above 0, noisy counts of how far the student of these sums is off, for
-    intervals.
+    clipped. Afterwards, if `corrections` is above 0, noisy sums of the errors of the student of these sums times
+    features, which correct it; and if `errors` is above 0, noisy counts of how far it is off, for intervals.
 
     Parameters
     ----------
@@ -28,20 +28,21 @@ class QuantityGNMax(MomentGNMax):
     neighbours : {"replaced", "removed"}, default "replaced"
         As in `BoundedGNMax`.
     max_contributions : int, default 1
-        As in `BoundedGNMax`. Every teacher contributes once to the sums of features, once to the histogram, and once to
-        the counts of errors.
+        As in `BoundedGNMax`. Every teacher contributes once to the sums of features, to the histogram, to the
+        corrections and to the counts of errors.
     moments : float, default 0.8
         Share of the cost (of mu squared) that pays for the sums of features; strictly between 0 and 1.
     errors : float, default 0
-        Share of the cost that pays for counts of errors; at least 0, and with `moments` and `histogram` below 1. 0:
-        none are released.
+        Share of the cost that pays for counts of errors; at least 0, and with all other shares below 1. 0: none are
+        released.
     centred_classes : None
         Sums by class alone are centred.
     linear : float, default 0.2
         Share of the squared length of a row's features for linear ones; above 0, at most 0.8. The price is the same. A
         run takes 0.6 for embeddings and for tables of many columns that depend little on each other.
     corrections : float, default 0
-        The student is not corrected: 0.
+        Share of the cost that pays for a correction of the student: sums of features times how far its estimate is from
+        the quantity, to which every teacher adds once, at most a vote. At least 0; 0: none are released.
     histogram : float, default 0
         Share of the cost that pays for the histogram; at least 0. 0: none is released, and the range is not narrowed.
 
@@ -53,10 +54,10 @@ class QuantityGNMax(MomentGNMax):
     Notes
     -----
     Guarantee: everything together is mu Gaussian-DP with mu^2 = 2 / histogram_noise^2 + 2 r / sigma2^2 + 2 /
-    moment_noise^2 + 2 / error_noise^2, when one teacher's data change arbitrarily; mu^2 = 1 / histogram_noise^2 + r /
-    sigma2^2 + 1 / (2 moment_noise^2) + 1 / error_noise^2 when one teacher's contributions are removed. Quantities may
-    be clipped to a range that depends on the histogram, and errors may be those of a student that was chosen and
-    fitted by all that was released before them.
+    moment_noise^2 + 4 / correction_noise^2 + 2 / error_noise^2, when one teacher's data change arbitrarily; mu^2 = 1 /
+    histogram_noise^2 + r / sigma2^2 + 1 / (2 moment_noise^2) + 1 / correction_noise^2 + 1 / error_noise^2 when one
+    teacher's contributions are removed. Quantities may be clipped to a range that depends on the histogram, and
+    corrections and errors may be those of a student that was chosen and fitted by all that was released before them.
 
     Proof: docs/mathematics.md H.
 
@@ -80,7 +81,6 @@ class QuantityGNMax(MomentGNMax):
 
     name: ClassVar[str] = "quantity-gnmax"
     _removed_sums: ClassVar[float] = 0.5
-    _may_correct: ClassVar[bool] = False
 
     moments: Share = 0.8
     linear: Linear = LINEAR
@@ -109,11 +109,13 @@ class QuantityGNMax(MomentGNMax):
     @property
     def cost_shares(self) -> dict[str, float]:
         first = {"histogram of the target": self.histogram} if self.histogram else {}
-        return self._shares({**first, "noisy votes": self._of_counts, **self._of_errors}, "sums of features")
+        return self._shares(
+            {**first, "noisy votes": self._of_counts, **self._of_corrections, **self._of_errors}, "sums of features"
+        )
 
     @property
     def _of_counts(self) -> float:
-        return self._rest(moments=self.moments, histogram=self.histogram)
+        return self._rest(moments=self.moments, corrections=self.corrections, histogram=self.histogram)
 
     def parameters(self) -> dict[str, Any]:
         # The share of errors is stated since the first run of a quantity, that of the histogram if there is one.

@@ -32,8 +32,8 @@ SUMS_BESIDE_COUNTS = 0.2
 OF_ERRORS, OF_ERRORS_OF_FEW, FEW_RECORDS = 0.05, 0.1, 2000
 """Share of the cost for counts of a student's errors (at most, for classes); of a quantity with few records, and their
 number."""
-OF_CORRECTIONS = 0.5
-"""Share of the cost for the correction of the default student of classes."""
+OF_CORRECTIONS, OF_CORRECTIONS_OF_QUANTITIES = 0.5, 0.3
+"""Share of the cost for the correction of the default student of classes, and of that of a quantity."""
 _LEAST_FOR_CORRECTIONS, _LEAST_OF_EMBEDDINGS = 100, 500
 """With fewer records for each standard deviation of the noise on corrections of two classes, and in proportion of more,
 these do more harm than good. Chosen on tables and on SST-2: see benchmarks/README.md.

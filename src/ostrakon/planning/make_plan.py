@@ -1,6 +1,7 @@
 """Planning: choose the mechanism, set the other options from public sizes alone, price the run."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ostrakon.data.consent import Consent
@@ -24,6 +25,8 @@ from ostrakon.planning.defaults import (
     LINEAR_OF_LABELS,
     LINEAR_OF_MANY,
     LINEAR_OF_QUANTITIES,
+    OF_CORRECTIONS,
+    OF_CORRECTIONS_OF_QUANTITIES,
     OF_LABELS,
     OF_QUANTITIES,
     SUMS_BESIDE_COUNTS,
@@ -100,15 +103,20 @@ def _plan_of_quantity(options: Options, sizes: dict[str, Any], kind: RowKind) ->
     ends: dict[str, Any] = {**sizes, "classes": 2}
     linear = LINEAR_OF_MANY if kind.many else LINEAR_OF_QUANTITIES
 
-    def plan_with(**shares: float) -> Plan:
-        moments = _sums_of_student(options).get("moments", SUMS_OF_MANY)
-        fixed = {"moments": round(moments - shares["histogram"], 4), **shares, "linear": linear}
+    def plan_with(moments: float, histogram: float, **shares: float) -> Plan:
+        fixed = {"moments": round(moments - histogram, 4), "histogram": histogram, **shares, "linear": linear}
         return per_record_plan(per_record_choices(options, OF_QUANTITIES, **ends, fixed=fixed))
 
-    def plan_with_errors(histogram: float) -> Plan:
-        return with_errors(options, lambda errors: plan_with(errors=errors, histogram=histogram), classes=None)
+    def plan_with_errors(histogram: float, shares: dict[str, float]) -> Plan:
+        given = partial(plan_with, histogram=histogram, **shares)
+        return with_errors(options, lambda errors: given(errors=errors), classes=None)
 
-    return with_histogram(options, plan_with_errors)
+    def plan_with_histogram(**shares: float) -> Plan:
+        return with_histogram(options, partial(plan_with_errors, shares=shares))
+
+    sums, possible = _sums_of_student(options) or {"moments": SUMS_OF_MANY}, learns_sums(options.student)
+    of_errors: dict[str, Any] = {"of_errors": OF_CORRECTIONS_OF_QUANTITIES, "possible": possible}
+    return with_corrections(options, plan_with_histogram, sums, **of_errors, classes=2, embedded=False)
 
 
 def _plan_of_labels(options: Options, sizes: dict[str, Any], kind: RowKind) -> Plan:
@@ -148,7 +156,13 @@ def _plan_of_classes(
     # With images, the student may learn from their pixels, or have no probabilities.
     possible = is_auto(options.student) and sizes["classes"] <= FEW_CLASSES and not kind.images
     return with_corrections(
-        options, plan_with_errors, shares, possible=possible, classes=sizes["classes"], embedded=kind.embedded
+        options,
+        plan_with_errors,
+        shares,
+        of_errors=OF_CORRECTIONS,
+        possible=possible,
+        classes=sizes["classes"],
+        embedded=kind.embedded,
     )
 
 

@@ -95,11 +95,11 @@ def first_page(
     sums = sums and any(batch["parameters"].get("moments") for batch in content["rounds"])
     more = ", noisy votes of teachers and noisy sums of the private rows' features"
     votes = rows + (more if sums else " and noisy votes of teachers")
-    if is_corrected(content["tuned"]):
-        votes += "; noisy sums of its errors on the private rows corrected it"
     if "quantity" in content:
         features = "features and " if sums else ""
         votes = f"{rows} and noisy sums of the private rows' {features}quantities"
+    if is_corrected(content["tuned"]):
+        votes += "; noisy sums of its errors on the private rows corrected it"
     if "public_rows" in content:
         votes = "noisy counts of the private rows by column, without public rows"
     return [

@@ -176,6 +176,7 @@ def _files(
             NOISY_HISTOGRAM: "a noisy histogram of the quantity, which narrowed the range to which values are clipped",
             NOISY_COUNTS: "for each of these rows, the noisy split of its votes between both ends of this range",
             NOISY_MOMENTS: "noisy sums of features times the quantity",
+            NOISY_CORRECTIONS: files[NOISY_CORRECTIONS],
             NOISY_ERRORS: f"noisy counts of errors of {whose} by size",
         }
     if "several_labels" in content:

@@ -219,7 +219,7 @@ def _corrected(
     An objective decides how probabilities are calibrated and become labels. The sums are those of the probabilities
     under the objective of the run, which are corrected; the labels follow from these by the objective of the refit.
     """
-    others = OBJECTIVES if is_auto(learning.student) else ()
+    others = OBJECTIVES if is_auto(learning.student) and plan.target == "classes" else ()
     for objective in (learning.objective, *(one for one in others if one != learning.objective)):
         first = selection
         if objective != learning.objective:
@@ -346,7 +346,7 @@ def _new_statement(
     """
     labels, unit, protects = list(statement.classes), statement.unit, statement.protects
     estimates, warnings = assess(plan, answers, selection, learning, labels=labels, unit=unit, protects=protects)
-    kept = {name: how for name, how in statement.tuned.items() if name != "probabilities"}
+    kept = {name: how for name, how in statement.tuned.items() if name not in ("probabilities", "estimates")}
     calibration = calibration_in_words(selection, labels=answers.counts is None, errors_of=counted)
     uncorrected = answers.corrections is not None and not is_corrected(calibration)
     rows = "" if learning.described else " and public rows"

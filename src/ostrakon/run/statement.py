@@ -23,6 +23,7 @@ from ostrakon.statements.versions import versions
 from ostrakon.students.by_label import StudentByLabel
 from ostrakon.students.calibration import CalibratedStudent
 from ostrakon.students.corrected_student import CorrectedStudent
+from ostrakon.students.quantity_student import QuantityRidge
 from ostrakon.students.selection import Selection
 from ostrakon.students.share_student import ShareStudent
 from ostrakon.votes import STEPS
@@ -66,12 +67,14 @@ def choice_in_words(selection: Selection) -> str:
 
 
 def calibration_in_words(selection: Selection, *, labels: bool, errors_of: str = "") -> dict[str, str]:
-    """Return the entries of `tuned` on calibrated probabilities and labels; {} without calibration.
+    """Return the entries of `tuned` on calibrated probabilities and labels, or a correction; {} without any.
 
     labels: whether labels were released, not counts. errors_of: the errors whose counts decided the last temperature,
     in words; empty without one.
     """
     student = selection.student
+    if isinstance(student, QuantityRidge):
+        return {"estimates": CORRECTED} if student.corrected else {}
     if isinstance(student, ShareStudent | StudentByLabel):
         return _temperatures(student, source=_TEMPERATURE_SOURCES[labels])
     words, last = list[str](), list[str]()
@@ -345,8 +348,8 @@ def _quantity_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ..
         f"nearest to it. It also added its features times its quantity to sums, scaled so that no single {unit} adds "
         f"more than 0.71 of a vote to all of them together (Euclidean length). Votes were released with Gaussian "
         f"noise of standard deviation {rounded(noise)} votes, and sums with "
-        f"{rounded(plan.mechanism.moment_noise)}. {_error_remark(plan, unit)}The guarantee covers all of them "
-        "together.",
+        f"{rounded(plan.mechanism.moment_noise)}. {_correction_remark(plan, unit)}{_error_remark(plan, unit)}The "
+        "guarantee covers all of them together.",
     )
 
 

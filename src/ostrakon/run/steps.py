@@ -33,7 +33,7 @@ from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.answers import NOTHING, Answers, answer_queries
-from ostrakon.run.stages.corrections import ErrorInputs, corrected, correction_rule
+from ostrakon.run.stages.corrections import corrected, correction_of
 from ostrakon.run.stages.estimates import NOT_COPIED, right_counts_of
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.learning import Learning
@@ -251,8 +251,7 @@ def run_steps(
         with seeded(options.seed):
             selection = fit_student(learning, plan, answers, queries, totals=totals)
         if plan.mechanism.correction_noise is not None:
-            rule = correction_rule(plan, learning, queries)
-            says = ErrorInputs(directions=rule.directions, classes=rule.classes)
+            rule, says = correction_of(plan, learning, queries, selection.student)
             fitted = queries, answers, learning, selection
             answers = ask_student(context, CORRECTIONS, rule, plan, *fitted, says=says)
             selection = corrected(selection, learning, plan, answers, queries, totals=totals)

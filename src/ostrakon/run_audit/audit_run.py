@@ -20,7 +20,7 @@ from ostrakon.report.model_card import NOISY_COUNTS
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import Outcome, run
-from ostrakon.run.stages.corrections import ErrorInputs
+from ostrakon.run.stages.corrections import rule_of_classes, rule_of_quantity
 from ostrakon.run.stages.estimates import NOT_COPIED
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.narrowing import histogram_rule, without_features
@@ -174,9 +174,11 @@ def _sum_errors(
         add(HISTOGRAM_COUNTS, counts, without, nothing, 0)
     if plan.mechanism.correction_noise is not None:
         corrected: Any = uncalibrated(released.student)
-        correction = CorrectionRule(directions=corrected.directions, classes=plan.classes)
-        says = ErrorInputs(directions=correction.directions, classes=plan.classes)
-        inputs = Estimates.of(corrected.student, transform, seen=seen, says=says)
+        if plan.target == "quantity":
+            (correction, says), first = rule_of_quantity(corrected), corrected
+        else:
+            (correction, says), first = rule_of_classes(corrected.directions, plan.classes), corrected.student
+        inputs = Estimates.of(first, transform, seen=seen, says=says)
         without = collect_sums(plan, task.private, correction, inputs, seed=options.seed, folder=folder)
         rows = inputs(planted.X)
         at, too_long = _longest(correction, rows)
@@ -192,15 +194,12 @@ def _sum_errors(
 
 
 def _longest(rule: CorrectionRule, inputs: FloatArray) -> tuple[int, str | None]:
-    """Return (the row of `inputs` whose two first classes add the most different numbers; a contradiction if any class
-    of a row adds more than a vote, in Euclidean length).
+    """Return (the row of `inputs` at which the first two targets of `rule.ends` add the most different numbers; a
+    contradiction if a row adds more than a vote for one of these targets, in Euclidean length).
     """
     rows, longest, widest, at = np.unique(inputs, axis=0, return_index=True)[1], 0, -1, 0
     for row in rows.tolist():
-        added = [
-            rule.contributions_of((np.zeros(1, int), inputs[[row]], np.array([one]))).counts
-            for one in range(rule.classes)
-        ]
+        added = [rule.contributions_of((np.zeros(1, int), inputs[[row]], np.array([one]))).counts for one in rule.ends]
         longest = max(longest, *(int(np.square(one).sum()) for one in added))
         apart = int(np.square(added[0] - added[1]).sum())
         if apart > widest:

@@ -13,7 +13,7 @@ NOT_COUNTED = "The counts of errors are those of the student of the earlier rele
 DROPPED_OUT = " dropped out: nothing of "
 """What the remark on owners that dropped out of a study contains."""
 CORRECTED = "corrected by noisy sums of the first student's errors on private records"
-"""How the entry of `tuned` on the probabilities of a corrected student begins."""
+"""How the entry of `tuned` on the probabilities, or estimates, of a corrected student begins."""
 NOT_CORRECTED = "errors were summed for the student of the earlier release, not for this one"
 UNCORRECTED = f"The student is not corrected: {NOT_CORRECTED}."
 """The remark on a refit of another student than the one whose errors were summed."""
@@ -21,7 +21,7 @@ UNCORRECTED = f"The student is not corrected: {NOT_CORRECTED}."
 
 def is_corrected(tuned: Mapping[str, str]) -> bool:
     """Return whether the student was corrected, from what a statement has under `tuned`."""
-    return tuned.get("probabilities", "").startswith(CORRECTED)
+    return any(tuned.get(name, "").startswith(CORRECTED) for name in ("probabilities", "estimates"))
 
 
 def student_in_words(student: str, tuned: Mapping[str, str]) -> str:

@@ -70,7 +70,7 @@ class LabelRidge(ClassifierMixin, BaseEstimator):
             totals, noise = None, (2 * sigma, 2 * sigma_of_counts)
         else:
             totals, noise = (votes_for + votes_against).sum(axis=1) / labels, (sigma, sigma_of_counts * 2**0.5)
-        self.coef_, self.penalties_ = weights_of_sums(
+        fit = weights_of_sums(
             rows,
             cell_index,
             cells,
@@ -83,6 +83,7 @@ class LabelRidge(ClassifierMixin, BaseEstimator):
             blocks=label_map.sum_map.blocks,
             zero=-1.0 if label_map.limited else 0.0,
         )
+        self.coef_, self.penalties_ = fit.weights, fit.penalties
         self.directions_ = label_map.sum_map
         self.slopes_, self.shifts_ = curves_of(rows @ self.coef_)
         self.classes_ = np.arange(labels)

@@ -1,5 +1,6 @@
 """The student of a quantity: ridge regression from noisy sums, its penalties learned from the sums themselves."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -8,8 +9,9 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ostrakon.features.sums import SumMap, quantity_steps
+from ostrakon.features.sums import SumMap, correction_length, quantity_steps
 from ostrakon.students.cells import cell_means, cell_of, likely_totals
+from ostrakon.students.moment_students import records_by_row
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, FloatArray, IntArray
 
@@ -22,8 +24,26 @@ _UNEXPLAINED = (0.003, 0.01, 0.03, 0.1, 0.3)
 _VARIANCE_OF_CONSTANT = 3.0
 _VARIANCES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 """Prior variance of the weight of the constant, and initial values of those of all others."""
+_LARGEST_ERROR = 2.5
+"""Errors that are not clipped in a correction, in standard deviations as the first fit estimates them."""
+_UNEXPLAINED_ERRORS = (*_UNEXPLAINED, 1.0, 3.0, 10.0)
+"""The same of errors: they are larger than the first fit expects where private rows are not like the public ones."""
 _SHRINKAGE, _ROUNDS = 6.0, 8
 """Strength of the shrinkage of each block towards the common variance, in weights; rounds of the search."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LinearFit:
+    """A linear model of targets that was fitted to noisy sums.
+
+    weights: (features, targets). penalties: prior variance of the weights of each block. precision: of the weights of
+    every target, given the sums, (features, features). residual: variance of the targets that is not explained.
+    """
+
+    weights: FloatArray
+    penalties: FloatArray
+    precision: FloatArray
+    residual: float
 
 
 class QuantityRidge(RegressorMixin, BaseEstimator):
@@ -33,6 +53,10 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
     ----------
     coef_ : array of shape (features,)
         Weights of the features of `SumMap`, on the scale from -1 (low) to 1 (high).
+    first_coef_ : array of shape (features,)
+        The same before they were corrected.
+    error_scale_ : float
+        Larger errors are clipped in the sums that correct the weights, on the same scale.
     penalties_ : array of shape (blocks,)
         Prior variances of the weights of each block of features.
 
@@ -44,6 +68,12 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
     the middle of the range. The noise is known, and so are the variances of all sums; each block of features has a
     prior variance of its own, the likeliest one given the release (MacKay 1992). So linear and curved parts, and sums
     by cell, are weighed by what the noise has left of them.
+
+    A correction starts from the posterior distribution of the weights. Sums of features times errors, divided by the
+    scale of errors, are N C d but for noise, where d is the correction. Errors are smaller than the quantity, so the
+    noise is smaller in its unit, and they are those of the private records, so it matters little how their features
+    differ from those of the public rows. Larger errors than the first fit expects are taken as noise and not as a
+    reason for large corrections, because then private rows are not like the public ones.
 
     Guarantee: a function of public rows and of released sums, so it costs no privacy.
 
@@ -61,6 +91,37 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
 
         Errors: `InvalidInput` where its sums are not those of a quantity, or not finite.
         """
+        fit, rows, feature_map = self._fit(X, released)
+        variance = fit.residual + float((rows * np.linalg.solve(fit.precision, rows.T).T).sum(axis=1).mean())
+        self.coef_ = self.first_coef_ = fit.weights[:, 0]
+        self.penalties_, self.directions_ = fit.penalties, feature_map
+        self.error_scale_ = min(_LARGEST_ERROR * variance**0.5, 2.0)
+        return self
+
+    def fit_corrections(self, X: Any, released: Any, sums: FloatArray, *, sigma: float) -> Self:
+        """Correct the weights by noisy sums of the student's errors on the private records.
+
+        Parameters
+        ----------
+        X, released
+            As of `fit_moments`, which fitted the student.
+        sums : array of float, shape (directions, 2)
+            In votes, by `ostrakon.features.sums.quantity_correction_steps`.
+        sigma : float
+            Standard deviation of the noise on each.
+        """
+        fit, rows, feature_map = self._fit(X, released)
+        if sums.shape != (feature_map.directions, 2) or not np.isfinite(sums).all():
+            shape = (feature_map.directions, 2)
+            raise InvalidInput(f"The released corrections must be {shape} finite numbers, got {sums.shape}.")
+        unit = self.error_scale_ * STEPS / correction_length(feature_map.features)
+        errors = sums.ravel()[: feature_map.features] * unit
+        weight = records_by_row(X, released)
+        self.coef_ = self.first_coef_ + _correction(rows, weight, fit, errors, sigma * unit)
+        return self
+
+    def _fit(self, X: Any, released: Any) -> tuple[LinearFit, FloatArray, SumMap]:
+        """Return (the model of the sums, features of public rows, their map). Errors: as of `fit_moments`."""
         moments = released.moments
         if moments is None or not isinstance(moments.directions, SumMap):
             raise InvalidInput(NEEDS_SUMS)
@@ -72,7 +133,7 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
         rows = feature_map.unrounded(X)
         sums = sums + moments.records * _lost_by_rounding(feature_map, rows, sums[0] / moments.records)
         sigma = float(feature_map.sums(np.full(moments.sums.shape, moments.sigma))[0])
-        self.coef_, self.penalties_ = weights_of_sums(
+        fit = weights_of_sums(
             rows,
             *cells_of_rows(X, released),
             sums=sums[:, None],
@@ -83,9 +144,12 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
             records=moments.records,
             blocks=feature_map.blocks,
         )
-        self.coef_ = self.coef_[:, 0]
-        self.directions_ = feature_map
-        return self
+        return fit, rows, feature_map
+
+    @property
+    def corrected(self) -> bool:
+        """Whether the weights were corrected."""
+        return not np.array_equal(self.coef_, self.first_coef_)
 
     def predict(self, X: Any) -> FloatArray:
         """Return the quantity of every row as a share of its range, 0 to 1, (rows,)."""
@@ -120,8 +184,8 @@ def weights_of_sums(
     records: int,
     blocks: tuple[slice, ...],
     zero: float = 0.0,
-) -> tuple[FloatArray, FloatArray]:
-    """Return (weights, (features, targets), and prior variance of each block) of the likeliest linear model.
+) -> LinearFit:
+    """Return the likeliest linear model.
 
     Parameters
     ----------
@@ -167,7 +231,7 @@ def weights_of_sums(
     # Noise of nearly 0 would leave no inverse.
     noise_of_sums = max(noise[0] ** 2, 1e-9 * records) * np.eye(len(products))
     noise_of_cells = noise[1] ** 2 + away * (expected * inflation if totals is None else noise_of_totals**2)
-    fitted: list[tuple[float, FloatArray, FloatArray]] = []
+    fitted: list[tuple[float, LinearFit]] = []
     for residual in _UNEXPLAINED:
         root = np.linalg.cholesky(records * inflation * (residual * products + by_chance) + noise_of_sums)
         design, observed = (solve_triangular(root, part, lower=True) for part in (records * products, sums))
@@ -177,10 +241,35 @@ def weights_of_sums(
         constant = (2 * np.log(np.diag(root)).sum() + np.log(by_cell).sum()) * sums.shape[1]
         constant += np.square(observed).sum() + (differences**2 / by_cell[:, None]).sum()
         weights, penalties, likelihood = _likeliest(precision, weighted_sums, blocks)
-        fitted.append((likelihood - constant / 2, weights, penalties))
-    _, best, penalties = max(fitted, key=lambda entry: entry[0])
-    best[0] += target_means / rows[0, 0]
-    return best, penalties
+        weights[0] += target_means / rows[0, 0]
+        prior = np.repeat(1 / penalties, [block.stop - block.start for block in blocks])
+        fit = LinearFit(weights=weights, penalties=penalties, precision=precision + np.diag(prior), residual=residual)
+        fitted.append((likelihood - constant / 2, fit))
+    return max(fitted, key=lambda entry: entry[0])[1]
+
+
+def _correction(rows: FloatArray, weight: FloatArray, fit: LinearFit, errors: FloatArray, sigma: float) -> FloatArray:
+    """Return the correction of the weights, (features,), from noisy sums of features times errors.
+
+    weight: number of private records that each public row represents. sigma: standard deviation of the noise.
+    """
+    records, effective = weight.sum(), weight.sum() ** 2 / np.square(weight).sum()
+    values, vectors = np.linalg.eigh((rows * weight[:, None]).T @ rows)
+    values, observed = np.maximum(values, 0), vectors.T @ errors
+    prior = vectors.T @ fit.precision @ vectors
+    # Variance of the estimates, if the weights have the prior variance.
+    uncertain = float(np.trace(np.linalg.solve(prior, np.diag(values)))) / records
+    best = -np.inf, np.zeros(len(errors))
+    for residual in _UNEXPLAINED_ERRORS:
+        # Features of public and private rows differ by chance. Noise of nearly 0 would leave no inverse.
+        noise = max(sigma**2, 1e-9 * records) + values * (residual + uncertain * records / effective)
+        factor = cho_factor(prior + np.diag(values**2 / noise), lower=True, check_finite=False)
+        weighted = values / noise * observed
+        weights: FloatArray = cho_solve(factor, weighted)
+        log_dets = 2 * np.log(np.diag(factor[0])).sum() + np.log(noise).sum()
+        likelihood = float(weighted @ weights - (observed**2 / noise).sum() - log_dets) / 2
+        best = max(best, (likelihood, weights), key=lambda entry: entry[0])
+    return vectors @ best[1]
 
 
 def _likeliest(
