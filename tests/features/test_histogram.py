@@ -103,6 +103,18 @@ def test_a_few_values_at_the_middle_are_kept():
     assert np.mean([low <= 0.4 * FINE_STEPS and high >= 0.7 * FINE_STEPS for low, high in parts]) > 0.5
 
 
+@pytest.mark.parametrize("zero", [0, 1, 11, 2**26 + 1, 2**29 - 3, FINE_STEPS - 5, FINE_STEPS])
+@pytest.mark.parametrize(("units", "noise"), [(800, 20.0), (1200, 9.0), (50_000, 20.0)])
+def test_no_part_is_narrower_than_some_steps_of_a_vote(zero, units, noise):
+    """Also where 0 is a few steps from an end of the range, or of a bin."""
+    edges = bin_edges(units, noise, zero)
+    assert np.diff(edges).min() >= STEPS
+    assert (edges[0], edges[-1]) == (0, FINE_STEPS)
+    for number in range(len(edges) - 1):
+        low, high = narrowed_range(units * np.eye(len(edges) - 1)[number], units=units, noise=noise, zero=zero)
+        assert high - low > STEPS
+
+
 def test_equal_values_leave_a_small_part():
     counts = np.zeros(len(bin_edges(5000, 20.0, 0)) - 1)
     counts[0] = 5000

@@ -17,6 +17,7 @@ from ostrakon.export.student_files import load_student
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.mechanisms import QuantityGNMax
 from ostrakon.options.options import Options
+from ostrakon.report.manifest import write_manifest
 from ostrakon.report.recorded import find_recorded
 from ostrakon.report.table import refit_table
 from ostrakon.run.folder import RunFolder
@@ -147,6 +148,18 @@ def test_the_ledger_knows_the_counts(run, tmp_path):
         manifest.write_text(json.dumps(content))
         with pytest.raises(InvalidInput, match=refusal):
             find_recorded(release, ledger)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", ["price"], indirect=True)
+def test_a_release_with_another_part_of_the_range_is_not_recorded(run, tmp_path):
+    release, ledger = shutil.copytree(run[1] / "release", tmp_path / "release"), Ledger(run[0]["ledger"])
+    content = json.loads((release / "statement.json").read_text())
+    content["clipped"] = {end: value + 0.5 for end, value in content["clipped"].items()}
+    (release / "statement.json").write_text(json.dumps(content))
+    write_manifest(release)
+    with pytest.raises(InvalidInput, match="The range is not clipped as noisy_histogram.csv in .* says"):
+        find_recorded(release, ledger)
 
 
 def test_a_resumed_run_draws_nothing_again_and_counts_nothing_again(run, unfinished, monkeypatch):

@@ -101,6 +101,12 @@ def test_nothing_is_stated_where_noise_hides_all():
     assert half_widths_of(np.zeros(len(edges_of(20, 500.0))), units=20, noise=500.0) == {0.8: 1, 0.9: 1, 0.95: 1}
 
 
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid")
+def test_counts_whose_sum_is_not_finite_show_nothing():
+    edges = edges_of(1500, 20.0)
+    assert set(half_widths_of(np.full(len(edges), 1e308), units=1500, noise=20.0).values()) == {1.0}
+
+
 ROWS = [[0.0], [0.004], [0.3], [1.0]]
 
 

@@ -65,7 +65,8 @@ class Quantity:
             raise InvalidInput(f"range must be two numbers, LOW,HIGH, such as 0,50, got {quote(value)}.")
         ends = [float(part) for part in parts] if isinstance(value, str) else [finite("range", part) for part in parts]
         quantity = cls(low=ends[0], high=ends[1])
-        if not (quantity.high - quantity.low) / FINE_STEPS > np.spacing(max(map(abs, ends))):
+        smallest = max(np.spacing(max(map(abs, ends))), np.finfo(float).tiny)
+        if not (quantity.high - quantity.low) / FINE_STEPS > smallest:
             raise InvalidInput(f"range must hold {FINE_STEPS:,} different numbers, got {ends[0]!r} and {ends[1]!r}.")
         return quantity
 

@@ -61,7 +61,9 @@ def bin_edges(units: int, noise: float, zero: int | None) -> IntArray:
     if zero is None:
         return edges
     near = width >> np.arange(1, _HALVINGS + 1)
-    edges = np.unique(np.concatenate([edges, zero - near, [zero], zero + near]))
+    # All edges are multiples of the smallest width, so no bin is narrower.
+    middle = round(zero / near[-1]) * near[-1]
+    edges = np.unique(np.concatenate([edges, middle - near, [middle], middle + near]))
     return edges[(edges >= 0) & (edges <= FINE_STEPS)]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ostrakon.data.checksummed import sha256
 from ostrakon.data.quantity import Quantity
+from ostrakon.features.histogram import narrowed_range
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.ledger.state import History, Spend
 from ostrakon.mechanisms import Mechanism
@@ -19,6 +20,7 @@ from ostrakon.run.stages.answers import Answers
 from ostrakon.statements.adjacency import sentences_of
 from ostrakon.statements.statement import LABELS_OF, round_up
 from ostrakon.validation import InvalidInput, quote
+from ostrakon.votes import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +113,9 @@ def _read_numbers(folder: Path, content: dict[str, Any]) -> tuple[Answers, str]:
         table = tables[name]
         if table is not None and table[0] != stated(content):
             raise InvalidInput(f"The bins of {name} are not those of the statement in {folder}.")
+    histogram = tables[NOISY_HISTOGRAM]
+    if histogram is not None and _part_of(content, histogram[1]) != content.get("clipped"):
+        raise InvalidInput(f"The range is not clipped as {NOISY_HISTOGRAM} in {folder} says.")
     names = [name for name, table in tables.items() if table is not None]
     compared = f"numbers of {' and '.join(names)}" if names else f"labels of {LABELS}"
     return Answers(labels=labels, taught=labels, rounds=(), secure=True, **released), compared
@@ -136,6 +141,14 @@ def _bins_of_histogram(content: dict[str, Any]) -> list[str] | None:
         return None if noise is None else bins_of_histogram(quantity, units=content["teachers"], noise=noise)
     except (KeyError, TypeError, IndexError, AttributeError, InvalidInput):
         return None
+
+
+def _part_of(content: dict[str, Any], histogram: FloatArray) -> dict[str, float] | None:
+    """Return the part of the range that follows from a noisy histogram; None if it is the whole range."""
+    quantity, noise = Quantity(**content["quantity"]), _stated_mechanism(content).histogram_noise
+    assert noise is not None  # the bins follow from it
+    part = quantity.part(narrowed_range(histogram, units=content["teachers"], noise=noise, zero=quantity.zero))
+    return None if part == quantity else {"low": part.low, "high": part.high}
 
 
 def _stated_mechanism(content: dict[str, Any]) -> Mechanism:

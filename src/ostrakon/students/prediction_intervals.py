@@ -134,7 +134,8 @@ def half_widths_of(noisy: ArrayLike, *, units: int, noise: float) -> dict[float,
     half_widths: dict[float, float] = {}
     for coverage in COVERAGES:
         margin = stats.norm.ppf(CONFIDENCE) * np.sqrt(variance + coverage * (1 - coverage) / units)
-        failed = np.flatnonzero(share[:-1] - coverage < margin[:-1])
+        # Sums of huge numbers are not finite, and do not pass.
+        failed = np.flatnonzero(~(share[:-1] - coverage >= margin[:-1]))
         edge = failed[-1] + 1 if len(failed) else 0
         half_widths[coverage] = 1.0 if edge == len(edges) - 1 else min(float(edges[edge]) + 0.5 / STEPS, 1.0)
     return half_widths
