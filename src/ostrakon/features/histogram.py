@@ -147,7 +147,8 @@ def _widened(
     Wider parts need more evidence, because the noise on sums of features is proportional to the width.
     """
     (low, high), bins = ends, len(counts)
-    width, few = high - low, min(_OUTSIDE * units, noise)
+    # Without noise, less than half a record is none.
+    width, few = high - low, min(_OUTSIDE * units, max(noise, 0.5))
     # Of the number of values below each edge; the number of all is known.
     position, below = np.arange(bins + 1) / bins, np.append(0, np.cumsum(counts))
     deviations = noise * np.sqrt(position * (1 - position) * bins)
