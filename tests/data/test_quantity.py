@@ -40,7 +40,7 @@ def test_a_range_is_two_numbers(given):
     ],
 )
 def test_anything_else_is_refused(given):
-    with pytest.raises(InvalidInput, match="range must (be|hold)"):
+    with pytest.raises(InvalidInput, match=r"range must (be|hold)"):
         Quantity.of(given)
 
 

@@ -157,7 +157,7 @@ def test_a_release_with_another_part_of_the_range_is_not_recorded(run, tmp_path)
     content["clipped"] = {end: value + 0.5 for end, value in content["clipped"].items()}
     (release / "statement.json").write_text(json.dumps(content))
     write_manifest(release)
-    with pytest.raises(InvalidInput, match="The range is not clipped as noisy_histogram.csv in .* says"):
+    with pytest.raises(InvalidInput, match=r"The range is not clipped as noisy_histogram.csv in .* says"):
         find_recorded(release, ledger)
 
 
