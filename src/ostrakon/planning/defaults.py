@@ -165,7 +165,7 @@ def share_of_histogram(noise: float, *, units: int) -> float:
     noise: standard deviation of the noise on its bins if they had all of the cost, in votes. units: records or users.
 
     >>> [share_of_histogram(6.0, units=units) for units in (100_000, 5000, 1000, 500)]
-    [0.0025, 0.03, 0.03, 0.0]
+    [0.01, 0.03, 0.03, 0.0]
     """
     share = min(_OF_HISTOGRAM[1], max(_OF_HISTOGRAM[0], math.ceil(1e4 * (noise / units / _FINE_BIN) ** 2) / 1e4))
     return share if noise <= COARSE * units * math.sqrt(share) else 0.0
