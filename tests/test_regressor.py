@@ -71,6 +71,10 @@ def test_a_range_far_wider_than_needed_is_named(model):
     wide = ostrakon.PATERegressor(epsilon=2.0, range=(0, 80), random_state=0, mechanism="quantity-gnmax(histogram=0)")
     wide.fit(X, Y, X_public=PUBLIC)
     assert any("in the lower quarter of the range" in remark for remark in wide.statement_.remarks)
+    # A histogram narrows it.
+    narrowed = ostrakon.PATERegressor(epsilon=2.0, range=(0, 80), random_state=0).fit(X, Y, X_public=PUBLIC)
+    assert narrowed.statement_.clipped is not None
+    assert not any("quarter of the range" in remark for remark in narrowed.statement_.remarks)
     assert not any("quarter of the range" in remark for remark in model.statement_.remarks)
 
 

@@ -19,7 +19,7 @@ from ostrakon.statements.statement import FOR_OPERATOR, Protects, Unit
 from ostrakon.students.agreement_estimate import better_than_majority_of_answers, gained, with_released_answers
 from ostrakon.students.right_counts import RightCounts
 from ostrakon.students.selection import Selection
-from ostrakon.votes import FINE_STEPS, IntArray
+from ostrakon.votes import IntArray
 
 FEWEST_QUERIES = 50
 """Smallest number of cells from which sets of labels are estimated. With fewer, students trained without a fifth of
@@ -67,7 +67,9 @@ def assess(
     comparison = (warning,) if warning else ()
     predictions = np.asarray(selection.student.predict(learning.rows(selection.chosen)))
     if plan.target == "quantity":
-        return (), (*_one_sided_estimates(predictions, plan.narrowed), *comparison)
+        # A part of the range was chosen by the values themselves.
+        one_sided = () if plan.narrowed else _one_sided_estimates(predictions)
+        return (), (*one_sided, *comparison)
     if plan.target == "labels":
         return (), (*_constant_labels(predictions, list(labels)), *comparison)
     right = right_counts_of(plan, answers, unit=unit, protects=protects)
@@ -301,17 +303,15 @@ def _constant_labels(predictions: IntArray, labels: list[str]) -> tuple[str, ...
     )
 
 
-def _one_sided_estimates(shares: FloatArray, narrowed: tuple[int, int] | None) -> tuple[str, ...]:
+def _one_sided_estimates(shares: FloatArray) -> tuple[str, ...]:
     """Return a warning about a range whose middle is far from all estimates.
 
-    shares: estimates, 0 to 1 in the range, (rows,), or in its part `narrowed`.
+    shares: estimates, 0 to 1 in the range, (rows,).
     """
-    low, high = (0, FINE_STEPS) if narrowed is None else narrowed
-    part = "range" if narrowed is None else "part of the range to which values were clipped"
-    for end, from_end, kept in (("lower", shares, low == 0), ("upper", 1 - shares, high == FINE_STEPS)):
-        if kept and np.quantile(from_end, _NEARLY_ALL) < _END:
+    for end, from_end in (("lower", shares), ("upper", 1 - shares)):
+        if np.quantile(from_end, _NEARLY_ALL) < _END:
             return (
-                f"Warning: the student estimates nearly all public rows in the {end} quarter of the {part}."
+                f"Warning: the student estimates nearly all public rows in the {end} quarter of the range."
                 f"{FOR_OPERATOR}if the range is much wider than the values, choose a narrower one, which makes errors "
                 "smaller; if values may lie beyond this end, widen it.",
             )
