@@ -13,6 +13,7 @@ from ostrakon.export.student_files import load_student
 from ostrakon.forecast.public_rows import read_public
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.validation import InvalidInput
+from ostrakon.votes import FINE_STEPS
 
 NAMES = ("left", "top")
 ASKED = {"epsilon": 4.0, "delta": 1e-4, "jobs": 1}
@@ -124,7 +125,7 @@ def test_folders_and_arrays_are_read_alike(folders):
     by = {"numbers": {"coding": Quantity(low=0, high=8)}, "sets": {"coding": Labels(names=NAMES)}}
     for array, folder in (("numbers", "pictures"), ("sets", "labelled")):
         one, other = (task_from_files(**files(folders, kind), **by[array]) for kind in (array, folder))
-        shift = 64 if array == "numbers" else 0  # half of one of eight
+        shift = FINE_STEPS // 16 if array == "numbers" else 0  # half of one of eight
         assert sorted(one.private.y.tolist()) == sorted((other.private.y + shift).tolist())
         assert one.classes == other.classes == (NAMES if array == "sets" else ("low", "high"))
         assert one.y_test.shape == other.y_test.shape
