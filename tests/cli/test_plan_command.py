@@ -188,7 +188,7 @@ def test_a_dry_run_prints_the_plan_of_the_run_and_writes_nothing(command, tables
     words = " ".join(out.split())
     plan = make_plan(Options(epsilon=1.0), units=600, pool=200, classes=2)
     assert code == 0
-    for told in (
+    for part in (
         "moment-gnmax",
         "Teachers 600",
         f"Queries {plan.queries} (public rows to ask about)",
@@ -196,7 +196,7 @@ def test_a_dry_run_prints_the_plan_of_the_run_and_writes_nothing(command, tables
         "age",
         "town",
     ):
-        assert told in words
+        assert part in words
     assert f"Noise standard deviation of {plan.mechanism.parameters()['sigma2']:.4g} votes" in words
     half_width = 196 * plan.mechanism.error_noise / 600
     assert f"Estimated accuracy ±{half_width:.1f} percentage points, for 5.0% of the cost" in words

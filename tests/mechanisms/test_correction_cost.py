@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from ostrakon.features.corrections import correction_steps, largest_error
+from ostrakon.features.corrections import correction_steps, largest_error, quantity_correction_steps
 from ostrakon.features.moments import MomentMap
-from ostrakon.features.sums import SumMap, quantity_correction_steps
+from ostrakon.features.sums import SumMap
 from ostrakon.mechanisms import LabelsGNMax, MomentGNMax, QuantityGNMax
 from ostrakon.teachers.corrections import ClassCorrections, QuantityCorrections
 from ostrakon.validation import InvalidInput

@@ -122,15 +122,15 @@ def test_the_odds_are_the_statement_s_rounded_up_and_of_its_neighbours(relation,
 
 def test_the_epsilon_is_printed_in_three_digits_rounded_up():
     for exact, shown in ((0.9998, "1"), (1.2341, "1.24")):
-        told = content(
+        stated = content(
             guarantee=WorstCase(epsilon=exact, delta=1e-5, basis="a theorem"),
             adjacent=(Adjacent(relation="add-remove", neighbours="As it is.", epsilon=exact, delta=1e-5),),
         )
-        assert told["guarantee"]["epsilon"] == exact
-        assert f"epsilon is {shown} at delta" in written(told)
-        assert f"({shown}, 1e-05)-differentially private" in claim(told)
+        assert stated["guarantee"]["epsilon"] == exact
+        assert f"epsilon is {shown} at delta" in written(stated)
+        assert f"({shown}, 1e-05)-differentially private" in claim(stated)
         assert (
-            f"epsilon {shown}, delta 1e-05" in dict(questions(told))["What are epsilon and delta, and of which kind?"]
+            f"epsilon {shown}, delta 1e-05" in dict(questions(stated))["What are epsilon and delta, and of which kind?"]
         )
 
 

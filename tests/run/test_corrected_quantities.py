@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from one_record import require_own_part_alone
 
 import ostrakon
 import ostrakon.run.steps as steps
@@ -12,7 +13,6 @@ from ostrakon.data.quantity import Quantity
 from ostrakon.mechanisms import QuantityGNMax
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
-from ostrakon.run.inputs.private_data import Rows
 from ostrakon.statements.sentences import CORRECTED, UNCORRECTED
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import FINE_STEPS, STEPS
@@ -73,17 +73,8 @@ def test_one_record_adds_its_own_part_alone(monkeypatch):
     error = np.clip((target - features @ student.first_coef_) / student.error_scale_, -1, 1)
     exact = features.T @ error * (STEPS - 1 - features.shape[1] ** 0.5 / 2)
     assert np.abs(before.counts.ravel()[: features.shape[1]] - exact).max() < 900 / 2
-    for number in (0, 450, 899):
-        other, targets = private.X.copy(), private.y.copy()
-        other[number], targets[number] = -9.0, FINE_STEPS - targets[number]
-        alone = Rows(X=private.X[[number]], y=private.y[[number]]), Rows(X=other[[number]], y=targets[[number]])
-        low, high = (collect(plan, one, rule, inputs, seed=0).counts for one in alone)
-        moved = collect(plan, Rows(X=other, y=targets), rule, inputs, seed=0).counts - before.counts
-        np.testing.assert_array_equal(moved, high - low)
-        assert 0 < np.square(moved).sum() <= 4 * STEPS**2
-    order = np.random.default_rng(0).permutation(900)
-    again = collect(plan, Rows(X=private.X[order], y=private.y[order]), rule, inputs, seed=0)
-    np.testing.assert_array_equal(again.counts, before.counts)
+    changed = {number: FINE_STEPS - private.y[number] for number in (0, 450, 899)}
+    require_own_part_alone(lambda given: collect(plan, given, rule, inputs, seed=0), private, changed)
 
 
 def test_what_is_planned():

@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from one_record import require_own_part_alone
 from scipy import stats
 
 import ostrakon
@@ -23,7 +24,6 @@ from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.row_kind import TABLE, RowKind
 from ostrakon.report.recorded import find_recorded
 from ostrakon.report.table import _student
-from ostrakon.run.inputs.private_data import Rows
 from ostrakon.statements.sentences import CORRECTED, NOT_CORRECTED, UNCORRECTED
 from ostrakon.students.calibration import uncalibrated
 from ostrakon.students.corrected_student import CorrectedStudent, bounded
@@ -110,17 +110,8 @@ def test_one_record_adds_its_own_part_and_the_sums_are_those_of_the_formula(clas
     exact = student.directions.unrounded(features).T @ error
     # Every record is rounded towards 0, by less than a step.
     assert np.abs(before.counts / STEPS - exact).max() < 900 / STEPS
-    for number in (0, 450, 899):
-        other, labels = private.X.copy(), private.y.copy()
-        other[number], labels[number] = -9.0, (labels[number] + 1) % classes
-        alone = Rows(X=private.X[[number]], y=private.y[[number]]), Rows(X=other[[number]], y=labels[[number]])
-        low, high = (collect(plan, one, rule, inputs, seed=0).counts for one in alone)
-        moved = collect(plan, Rows(X=other, y=labels), rule, inputs, seed=0).counts - before.counts
-        np.testing.assert_array_equal(moved, high - low)
-        assert 0 < np.square(moved).sum() <= 4 * STEPS**2
-    order = np.random.default_rng(0).permutation(900)
-    again = collect(plan, Rows(X=private.X[order], y=private.y[order]), rule, inputs, seed=0)
-    np.testing.assert_array_equal(again.counts, before.counts)
+    changed = {number: (private.y[number] + 1) % classes for number in (0, 450, 899)}
+    require_own_part_alone(lambda given: collect(plan, given, rule, inputs, seed=0), private, changed)
 
 
 def test_what_is_planned():

@@ -1,5 +1,7 @@
 """What a row adds to the sums that correct a student: features times the student's error, in bounded whole steps."""
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -102,7 +104,59 @@ def correction_steps(proba: FloatArray, directions: FloatArray, labels: IntArray
     error = np.eye(proba.shape[1])[labels] - proba
     error /= largest_error(proba)[:, None]
     steps = np.trunc(STEPS * directions[:, :, None] * error[:, None, :]).astype(np.int64)
+    return _at_most_a_vote(steps)
+
+
+def quantity_correction_steps(features: FloatArray, errors: FloatArray, *, scale: float) -> IntArray:
+    """Return what rows add to the sums that correct a student of a quantity, in whole steps of 1/`STEPS` vote,
+    (rows, features).
+
+    Parameters
+    ----------
+    features : array of float, shape (rows, features)
+        `SumMap.unrounded` of the rows, at most 1 long.
+    errors : array of float, shape (rows,)
+        The quantity minus the student's estimate, on the scale from -1 to 1.
+    scale : float
+        Larger errors are clipped to it; above 0.
+
+    Returns
+    -------
+    array of int
+        The features times the clipped error divided by `scale`, times `correction_length`, to the nearest step.
+
+    Raises
+    ------
+    InvalidInput
+        For rows that would add more than a vote (Euclidean length).
+
+    Notes
+    -----
+    Guarantee: a row adds at most a vote, and what it adds depends on it alone.
+
+    Examples
+    --------
+    >>> quantity_correction_steps(np.array([[0.6, 0.8]]), np.array([-0.5]), scale=0.25).tolist()
+    [[-613, -818]]
+    """
+    clipped = np.clip(errors / scale, -1, 1)[:, None]
+    steps = np.rint(correction_length(features.shape[1]) * clipped * features).astype(np.int64)
+    return _at_most_a_vote(steps)
+
+
+def correction_length(features: int) -> float:
+    """Return the steps of the length 1 of a row's features in corrections; rounding makes it at most a vote.
+
+    >>> correction_length(100)
+    1018.0
+    """
+    return STEPS - 1 - math.sqrt(features) / 2
+
+
+def _at_most_a_vote(steps: IntArray) -> IntArray:
+    """Return what rows add, (rows, ...); refuse more than a vote of a row (Euclidean length)."""
+    rows = steps.reshape(len(steps), math.prod(steps.shape[1:]))
     # In integers, because the guarantee depends on this bound.
-    if len(steps) and int(np.einsum("rdk,rdk->r", steps, steps).max()) > STEPS**2:
+    if len(rows) and int(np.einsum("rf,rf->r", rows, rows).max()) > STEPS**2:
         raise InvalidInput("A private row must add at most one vote to the corrections.")
     return steps

@@ -200,63 +200,14 @@ class SumMap:
         return CONSTANT - 1 - math.sqrt(self.features) / 2
 
     def table(self, sums: IntArray) -> IntArray:
-        """Return the table, (directions, 2), of sums in steps, (features,)."""
-        filled = np.zeros(2 * self.directions, np.int64)
-        filled[: self.features] = sums
-        return filled.reshape(self.directions, 2)
+        """Return the tables, (..., directions, 2), of sums in steps, (..., features)."""
+        filled = np.zeros((*sums.shape[:-1], 2 * self.directions), np.int64)
+        filled[..., : self.features] = sums
+        return filled.reshape(*sums.shape[:-1], self.directions, 2)
 
     def sums(self, table: FloatArray) -> FloatArray:
         """Return the (noisy) sums, (features,), from a (noisy) table in votes; a row of length 1 counts 1."""
         return table.ravel()[: self.features] * (STEPS / self.longest)
-
-
-def quantity_correction_steps(features: FloatArray, errors: FloatArray, *, scale: float) -> IntArray:
-    """Return what rows add to the sums that correct a student of a quantity, in whole steps of 1/`STEPS` vote,
-    (rows, features).
-
-    Parameters
-    ----------
-    features : array of float, shape (rows, features)
-        `SumMap.unrounded` of the rows, at most 1 long.
-    errors : array of float, shape (rows,)
-        The quantity minus the student's estimate, on the scale from -1 to 1.
-    scale : float
-        Larger errors are clipped to it; above 0.
-
-    Returns
-    -------
-    array of int
-        The features times the clipped error divided by `scale`, times `correction_length`, to the nearest step.
-
-    Raises
-    ------
-    InvalidInput
-        For rows that would add more than a vote (Euclidean length).
-
-    Notes
-    -----
-    Guarantee: a row adds at most a vote, and what it adds depends on it alone.
-
-    Examples
-    --------
-    >>> quantity_correction_steps(np.array([[0.6, 0.8]]), np.array([-0.5]), scale=0.25).tolist()
-    [[-613, -818]]
-    """
-    clipped = np.clip(errors / scale, -1, 1)[:, None]
-    steps = np.rint(correction_length(features.shape[1]) * clipped * features).astype(np.int64)
-    # In integers, because the guarantee depends on this bound.
-    if len(steps) and int(np.einsum("rf,rf->r", steps, steps).max()) > STEPS**2:
-        raise InvalidInput("A private row must add at most one vote to the corrections.")
-    return steps
-
-
-def correction_length(features: int) -> float:
-    """Return the steps of the length 1 of a row's features in corrections; rounding makes it at most a vote.
-
-    >>> correction_length(100)
-    1018.0
-    """
-    return STEPS - 1 - math.sqrt(features) / 2
 
 
 def wave_weights(ranks: int) -> FloatArray:

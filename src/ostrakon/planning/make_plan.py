@@ -115,8 +115,15 @@ def _plan_of_quantity(options: Options, sizes: dict[str, Any], kind: RowKind) ->
         return with_histogram(options, partial(plan_with_errors, shares=shares))
 
     sums, possible = _sums_of_student(options) or {"moments": SUMS_OF_MANY}, learns_sums(options.student)
-    of_errors: dict[str, Any] = {"of_errors": OF_CORRECTIONS_OF_QUANTITIES, "possible": possible}
-    return with_corrections(options, plan_with_histogram, sums, **of_errors, classes=2, embedded=False)
+    return with_corrections(
+        options,
+        plan_with_histogram,
+        sums,
+        usual=OF_CORRECTIONS_OF_QUANTITIES,
+        possible=possible,
+        classes=2,
+        embedded=False,
+    )
 
 
 def _plan_of_labels(options: Options, sizes: dict[str, Any], kind: RowKind) -> Plan:
@@ -159,7 +166,7 @@ def _plan_of_classes(
         options,
         plan_with_errors,
         shares,
-        of_errors=OF_CORRECTIONS,
+        usual=OF_CORRECTIONS,
         possible=possible,
         classes=sizes["classes"],
         embedded=kind.embedded,

@@ -67,14 +67,14 @@ def with_corrections(
     plan_with: Callable[..., Plan],
     shares: dict[str, Any],
     *,
-    of_errors: float,
+    usual: float,
     possible: bool,
     classes: int,
     embedded: bool,
 ) -> Plan:
     """Return the plan with a correction of the student if a share is given or it pays; else without.
 
-    plan_with: from shares of the cost to the plan. of_errors: the share by default. possible: whether the student can
+    plan_with: from shares of the cost to the plan. usual: the share by default. possible: whether the student can
     be corrected. Errors: as of `make_plan`.
     """
     given, without = options.parameters, partial(plan_with, **shares)
@@ -87,7 +87,7 @@ def with_corrections(
         raise InvalidInput(
             f"corrections must be 0 for a named student, images or more than {FEW_CLASSES} classes, got {quote(asked)}."
         )
-    share = fraction("corrections", asked) if asked else of_errors
+    share = fraction("corrections", asked) if asked else usual
     moments = shares.get("moments", SUMS_OF_TABLES) * (1 - share)
     try:
         plan = plan_with(moments=moments, corrections=share)

@@ -9,7 +9,8 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ostrakon.features.sums import SumMap, correction_length, quantity_steps
+from ostrakon.features.corrections import correction_length
+from ostrakon.features.sums import SumMap, quantity_steps
 from ostrakon.students.cells import cell_means, cell_of, likely_totals
 from ostrakon.students.moment_students import records_by_row
 from ostrakon.validation import InvalidInput
@@ -44,6 +45,10 @@ class LinearFit:
     penalties: FloatArray
     precision: FloatArray
     residual: float
+
+    def uncertainty(self, products: FloatArray) -> float:
+        """Return the mean variance of the estimates for rows, from the mean products of their features."""
+        return float(np.trace(np.linalg.solve(self.precision, products)))
 
 
 class QuantityRidge(RegressorMixin, BaseEstimator):
@@ -92,7 +97,7 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
         Errors: `InvalidInput` where its sums are not those of a quantity, or not finite.
         """
         fit, rows, feature_map = self._fit(X, released)
-        variance = fit.residual + float((rows * np.linalg.solve(fit.precision, rows.T).T).sum(axis=1).mean())
+        variance = fit.residual + fit.uncertainty(rows.T @ rows / len(rows))
         self.coef_ = self.first_coef_ = fit.weights[:, 0]
         self.penalties_, self.directions_ = fit.penalties, feature_map
         self.error_scale_ = min(_LARGEST_ERROR * variance**0.5, 2.0)
@@ -106,7 +111,7 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
         X, released
             As of `fit_moments`, which fitted the student.
         sums : array of float, shape (directions, 2)
-            In votes, by `ostrakon.features.sums.quantity_correction_steps`.
+            In votes, by `ostrakon.features.corrections.quantity_correction_steps`.
         sigma : float
             Standard deviation of the noise on each.
         """
@@ -254,11 +259,11 @@ def _correction(rows: FloatArray, weight: FloatArray, fit: LinearFit, errors: Fl
     weight: number of private records that each public row represents. sigma: standard deviation of the noise.
     """
     records, effective = weight.sum(), weight.sum() ** 2 / np.square(weight).sum()
-    values, vectors = np.linalg.eigh((rows * weight[:, None]).T @ rows)
+    products = (rows * weight[:, None]).T @ rows
+    uncertain = fit.uncertainty(products / records)
+    values, vectors = np.linalg.eigh(products)
     values, observed = np.maximum(values, 0), vectors.T @ errors
     prior = vectors.T @ fit.precision @ vectors
-    # Variance of the estimates, if the weights have the prior variance.
-    uncertain = float(np.trace(np.linalg.solve(prior, np.diag(values)))) / records
     best = -np.inf, np.zeros(len(errors))
     for residual in _UNEXPLAINED_ERRORS:
         # Features of public and private rows differ by chance. Noise of nearly 0 would leave no inverse.

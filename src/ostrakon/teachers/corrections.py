@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ostrakon.features.corrections import correction_steps
+from ostrakon.features.corrections import correction_steps, quantity_correction_steps
 from ostrakon.features.moments import MomentMap
-from ostrakon.features.sums import SumMap, quantity_correction_steps
+from ostrakon.features.sums import SumMap
 from ostrakon.teachers.blocks import Block
 from ostrakon.teachers.errors import known_quantities
 from ostrakon.teachers.gathering import Contributions, renumbered
@@ -118,7 +118,4 @@ class QuantityCorrections(CorrectionRule):
 
     def steps(self, inputs: FloatArray, targets: IntArray) -> IntArray:
         errors = 2 * self.features.clipped(known_quantities(targets)) / STEPS - 1 - inputs[:, 0]
-        added = quantity_correction_steps(inputs[:, 1:], errors, scale=self.scale)
-        filled = np.zeros((len(added), 2 * self.features.directions), np.int64)
-        filled[:, : added.shape[1]] = added
-        return filled.reshape(len(added), *self.shape)
+        return self.features.table(quantity_correction_steps(inputs[:, 1:], errors, scale=self.scale))
