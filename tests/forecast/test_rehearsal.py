@@ -21,6 +21,7 @@ from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
+from ostrakon.run.stages.corrections import rule_of_quantity
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.votes import collect
 from ostrakon.run.steps import run_steps
@@ -186,6 +187,22 @@ def test_rows_that_are_drawn_often_vote_as_often(coding):
     assert votes.moments == every.moments
     fewer = Scene.of(public, view, learned, pool=np.arange(100, 240), private=private[1:], options=OPTIONS)
     assert fewer._votes(plan, queries) != every
+
+
+def test_the_student_of_a_quantity_is_forecast_with_its_correction():
+    X, y = of_another_target(RANGE, 240, np.random.default_rng(1))
+    public = PublicRows.of(X, y, coding=RANGE)
+    view, private = view_of(public.X, "auto", seed=0), np.random.default_rng(0).integers(20, size=RECORDS)
+    scene = Scene.of(public, view, RANGE.steps(y), pool=np.arange(100, 240), private=private, options=Options())
+    asked = Options(epsilon=4.0, parameters={"corrections": 0.3})
+    plan = make_plan(asked, units=RECORDS, pool=140, classes=len(public.classes), target="quantity")
+    student = scene.simulate(plan, rng=np.random.default_rng(2)).student
+    assert student.corrected
+    # Every record adds once, however often its row was drawn.
+    rule, says = rule_of_quantity(student)
+    every = np.arange(RECORDS), says(student, view.public[private]), RANGE.steps(y)[private]
+    sums = scene._corrections(plan, scene.queries(plan.rows), student)
+    np.testing.assert_array_equal(sums, rule.contributions_of(every).counts)
 
 
 def test_parts_share_no_row_and_every_row_is_held_out_before_any_is_again():

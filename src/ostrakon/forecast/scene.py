@@ -91,6 +91,15 @@ class Scene:
         queries = self.queries(plan.rows)
         votes = self._votes(plan, queries)
         answers = answer_queries(plan, votes, queries=queries, learning=self.learning, log=Log(), rng=rng)
+        selection = self._fitted(plan, answers, queries, student)
+        if plan.mechanism.correction_noise is None:
+            return selection
+        sums = Moments(self._corrections(plan, queries, selection.student), teachers=plan.teachers)
+        answers = draw_sums(CORRECTIONS, plan, answers, sums, log=Log(), rng=rng)
+        return corrected(selection, self.learning, plan, answers, queries)
+
+    def _fitted(self, plan: Plan, answers: Answers, queries: IntArray, student: str | None) -> Selection:
+        """Return the student before it is corrected. student: as of `simulate`."""
         if plan.target != "classes" or answers.counts is None:
             return fit_student(self.learning, plan, answers, queries)
         released = released_counts(self.learning, plan, answers, queries)
@@ -102,17 +111,11 @@ class Scene:
         candidates = [candidate for candidate in candidates if candidate.name == student] or candidates
         if len(candidates) == 1:
             fitted = fit_candidate(candidates[0], candidates[0].student, self.learning.rows(candidates[0]), released)
-            selection = Selection(chosen=candidates[0], student=fitted, agreement={})
-        else:
-            # A few parts choose nearly as well as all of them.
-            tried = 1 if any(candidate.takes_rows for candidate in candidates) else FIRST_PARTS
-            pool: tuple[Any, Any] = self.learning.X_public, self.learning.view.public
-            selection = select(candidates, *pool, released, tried=tried, seed=self.options.seed)
-        if plan.mechanism.correction_noise is None:
-            return selection
-        sums = Moments(self._corrections(plan, queries, selection.student), teachers=plan.teachers)
-        answers = draw_sums(CORRECTIONS, plan, answers, sums, log=Log(), rng=rng)
-        return corrected(selection, self.learning, plan, answers, queries)
+            return Selection(chosen=candidates[0], student=fitted, agreement={})
+        # A few parts choose nearly as well as all of them.
+        tried = 1 if any(candidate.takes_rows for candidate in candidates) else FIRST_PARTS
+        pool: tuple[Any, Any] = self.learning.X_public, self.learning.view.public
+        return select(candidates, *pool, released, tried=tried, seed=self.options.seed)
 
     def _histogram(self, plan: Plan, zero: int | None, rng: np.random.Generator) -> Answers | None:
         """Return the noisy histogram of a quantity; None if the plan has none."""
