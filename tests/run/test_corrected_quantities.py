@@ -78,13 +78,17 @@ def test_one_record_adds_its_own_part_alone(monkeypatch):
 
 
 def test_what_is_planned():
-    def corrections(units, epsilon=1.0, **options):
+    def planned(units, epsilon=1.0, **options):
         asked = Options(epsilon=epsilon, delta=1e-5, **options)
-        return make_plan(asked, units=units, pool=500, classes=2, target="quantity").mechanism.corrections
+        return make_plan(asked, units=units, pool=500, classes=2, target="quantity").mechanism
+
+    def corrections(units, **options):
+        return planned(units, **options).corrections
 
     assert corrections(5000) == 0.3
     assert corrections(300) == 0
     assert corrections(300, parameters={"corrections": 0.2}) == 0.2
+    assert planned(900, epsilon=4.0, parameters={"corrections": 0.3}).errors == 0.07
     assert corrections(5000, parameters={"corrections": 0}) == 0
     assert corrections(5000, parameters={"moments": 0.5}) == 0
     assert corrections(5000, student="soft-vote") == 0

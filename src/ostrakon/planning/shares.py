@@ -55,7 +55,7 @@ def with_errors(options: Options, plan_with: Callable[[float], Plan], *, classes
         share = min(share, (1 - fraction("moments", given["moments"])) / 2)
     if given.get("corrections"):
         # Of the rest, sums of features have at most 0.8.
-        share = min(share, (1 - fraction("corrections", given["corrections"])) / 10)
+        share = min(share, round((1 - fraction("corrections", given["corrections"])) / 10, 6))
     try:
         return plan_with(share) if share else without
     except InvalidInput:
