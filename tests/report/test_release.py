@@ -11,11 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator
+from matplotlib.figure import Figure
 from sklearn.datasets import make_blobs
 
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.options.options import Options
 from ostrakon.options.report_details import ReportDetails
+from ostrakon.report import plots
 from ostrakon.report.charts import budget_shares, released_charts
 from ostrakon.report.markdown import escaped
 from ostrakon.report.plots import picture
@@ -328,4 +330,7 @@ def test_the_picture_adds_up_and_stays_private(finished):
     path = picture(outcome)
     assert path.parent.name == "private"
     assert path.read_bytes()[:4] == b"\x89PNG"
+    axes = Figure().subplots()
+    plots._budget(axes, outcome)
+    assert axes.get_title(loc="left").endswith("(worst-case),\nfor one record more or less")
     assert path.stat().st_mode & 0o077 == 0

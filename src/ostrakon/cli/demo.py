@@ -53,6 +53,12 @@ def demo(
         outcome = run(out / folder, task, options, progress=True, say=say)
         done[name] = outcome, publish(outcome, who, publish_accuracy=True)
     console.print(tables_side_by_side(done))
+    console.print(
+        "\nWith per-record teachers, the estimated accuracy is below the student accuracy and the calibration error is "
+        "large, because a tenth of the private labels are wrong; the test labels are right. The two epsilons are for "
+        "different neighbours: do not compare them.\n",
+        soft_wrap=True,
+    )
     picture = side_by_side({name: outcome for name, (outcome, _) in done.items()}, out / "both-ways.png")
     console.print(f"[bold]Picture[/]           {picture} (keep private: it shows votes)", soft_wrap=True)
     console.print(

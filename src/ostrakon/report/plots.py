@@ -14,6 +14,7 @@ from ostrakon.report.charts import budget_shares, claim_in_short, percents
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.stages.votes import votes_from
 from ostrakon.run.steps import FinishedRun
+from ostrakon.statements.sentences import changed_in_words
 from ostrakon.votes import Votes
 
 _ANSWERED, _REFUSED, _CHECK, _UNUSED = "#1b7f5c", "#8b929c", "#d98e04", "#dcdfe4"
@@ -94,18 +95,23 @@ def _budget(axes: Axes, outcome: FinishedRun) -> None:
         colour = _COLOURS[kind]
         axes.barh(0, share, left=left, color=colour, edgecolor="white")
         # A narrow piece has its words below it.
-        inside = share > 0.2
+        inside, last = share > 0.2, left > 0.8
         axes.text(
-            left + share / 2 if inside else left,
+            left + share / 2 if inside else left + share * last,
             0 if inside else -0.55,
             f"{what}\n{percent}",
-            ha="center" if inside else "left",
+            ha="center" if inside else "right" if last else "left",
             va="center" if inside else "top",
             fontsize=9,
             color="white" if inside and colour != _UNUSED else "#333333",
         )
         left += share
-    axes.set_title(f"Where the privacy budget went\n{claim_in_short(outcome.statement)}", loc="left", fontweight="bold")
+    statement = outcome.statement
+    claim = claim_in_short(statement)
+    if statement.adjacent:
+        # Epsilons of other neighbours cannot be compared.
+        claim += f",\nfor {changed_in_words(statement.adjacent[0].relation, statement.unit)}"
+    axes.set_title(f"Where the privacy budget went\n{claim}", loc="left", fontsize=11, fontweight="bold")
     axes.set_xlim(0, 1)
     axes.set_ylim(-1.2, 0.5)
     axes.axis("off")
