@@ -15,7 +15,7 @@ import ostrakon
 from ostrakon.report.manifest import write_manifest
 from ostrakon.validation import InvalidInput
 
-pytest.importorskip("mlflow", reason="needs MLflow: pip install 'ostrakon[mlflow]'")
+pytest.importorskip("mlflow", reason="needs MLflow: pip install '.[mlflow]'")
 pytest.importorskip("alembic", reason="a local MLflow on SQLite needs alembic")
 
 pytestmark = pytest.mark.slow  # MLflow makes a database of its own

@@ -19,7 +19,7 @@ try:
     import mlflow
     import mlflow.pyfunc
 except ImportError as missing:
-    raise ModuleNotFoundError("MLflow is not installed: pip install 'ostrakon[mlflow]'.", name="mlflow") from missing
+    raise ModuleNotFoundError("MLflow is not installed: pip install '.[mlflow]'.", name="mlflow") from missing
 
 _ENTRY = ("account", "run", "sequence", "hash")
 _LONGEST_TAG = 5000

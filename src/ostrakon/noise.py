@@ -125,7 +125,7 @@ def discrete_gaussian(size: int, *, sigma: float) -> NDArray[np.int64]:
         from opendp.mod import enable_features
         from opendp.typing import i64
     except ImportError:
-        raise InvalidInput("Integer noise needs OpenDP: pip install 'ostrakon[study]'.") from None
+        raise InvalidInput("Integer noise needs OpenDP: pip install '.[study]'.") from None
     enable_features("contrib")
     # With its default of 32 bits, it would truncate wide noise.
     space: Any = vector_domain(atom_domain(T=i64), size), l2_distance(T=float)

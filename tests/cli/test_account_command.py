@@ -104,6 +104,7 @@ def test_what_has_no_bound_is_infinity_never_zero(command):
         ([*NOISE, "--gamma", "1"], "--gamma is not a parameter of confident-gnmax"),
         (["--mechanism", "lnmax", "--gamma", "0"], "--gamma must be a finite number above 0"),
         (["--mechanism", "nobody"], "--mechanism must be one of"),
+        (["--mechanism", "gnmax(sigma=40)"], "'sigma' is not a parameter of gnmax, which takes 'sigma2'"),
         ([*NOISE, "--queries", "0"], "--queries must be"),
         ([*NOISE, "--queries", "5"], "--queries must be an integer of at least 1 and at most 4"),
         ([*NOISE, "--queries", "1" + "0" * 400], "--queries must be an integer of at least 1 and at most 4"),

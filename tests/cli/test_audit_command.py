@@ -30,6 +30,12 @@ def test_a_refuted_claim_exits_one_with_a_sentence():
     assert "not differentially private" in said
 
 
+def test_votes_are_said_to_be_those_of_synthetic_teachers_and_what_was_chosen():
+    done = run("--mechanism", "lnmax", "--gamma", "0.05", "--queries", "1", "--samples", "500")
+    said = " ".join(done.stdout.split())
+    assert "on the first query, of made-up teachers Chosen by the audit the number of teachers (--teachers)" in said
+
+
 def test_a_users_own_sampler(tmp_path, monkeypatch):
     (tmp_path / "my_votes.py").write_text("def plurality(votes, rng):\n    return votes.plurality\n")
     monkeypatch.chdir(tmp_path)

@@ -87,7 +87,7 @@ def test_the_table_says_what_is_refused_in_full_and_what_it_rests_on(planned, tm
     assert "teachers." not in words  # every record is one
     code, out, _ = planned("--epsilons", 2, "--rehearse", "none", "--mechanism", "gnmax", "--teachers", 30)
     assert (code, "gnmax trains 30 teachers." in " ".join(out.split())) == (0, True)
-    assert "Estimated accuracy, gnmax at epsilon 2: none: trained teachers answer, and" in " ".join(out.split())
+    assert "Estimated accuracy, gnmax at epsilon 2: none: the student's errors on private" in " ".join(out.split())
     assert list(tmp_path.iterdir()) == []
 
 

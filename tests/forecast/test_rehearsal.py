@@ -26,6 +26,7 @@ from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.votes import collect
 from ostrakon.run.steps import run_steps
 from ostrakon.run.storage import Storage
+from ostrakon.students.measures import measures_of_labels
 from ostrakon.teachers import parallel
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
@@ -98,6 +99,14 @@ def measures_of_runs(coding, public: np.ndarray, runs: int = 6, **asked: object)
         own = ("r2", "mean_absolute_error") if coding is RANGE else ("macro_f1", "micro_f1", "auc")
         given.append([getattr(found, name) for name in own])
     return np.array(given)
+
+
+def test_the_constant_of_labels_is_the_one_that_runs_print():
+    X, y = of_another_target(SEVERAL, 60, np.random.default_rng(1))
+    actual = y[:40]
+    found = without_noise.scores_of_constants(PublicRows.of(X, y, coding=SEVERAL), y[40:], actual)
+    run = measures_of_labels(np.full(actual.shape, 0.5), np.zeros_like(actual), actual, SEVERAL.names)
+    assert found == (run.macro_f1_of_all, run.micro_f1_of_all, 0.5)
 
 
 @pytest.mark.slow

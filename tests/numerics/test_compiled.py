@@ -104,8 +104,8 @@ def test_a_line_says_that_something_is_compiled(tmp_path):
         subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
         for _ in range(2)
     ]
-    assert said[0].stderr.startswith("This run takes up to half a minute longer, because its loops are translated")
-    assert said[0].stderr.endswith("machine code, which is kept on disk for later runs.\n")
+    assert said[0].stderr.startswith("Loops that this command needs are compiled (up to half a minute) ")
+    assert said[0].stderr.endswith("once, and kept on disk.\n")
     assert said[0].stderr.count("\n") == 1
     assert said[1].stderr == said[0].stdout == ""
 

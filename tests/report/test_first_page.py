@@ -76,7 +76,7 @@ def test_what_nobody_told_is_not_made_up():
     for what in ("Which data.", "Date of the run.", "Operator.", "Contact.", "Purpose."):
         assert f"**{what}** not given" in text.splitlines()
     assert text.index("How strongly.") < text.index("How accurate the model is.") < text.index("not given")
-    assert "Not estimated: trained teachers answer, and their answers are not private labels." in text
+    assert "Not estimated: the student's errors on private records are counted with per-record teachers only." in text
     assert "The operator published no accuracy on test rows." in text
     assert "--" not in text  # the page is read by people who do not use the command line
 

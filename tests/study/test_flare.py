@@ -8,7 +8,7 @@ import pytest
 import tomli_w
 from loopback_owners import NAMES
 
-pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install 'ostrakon[flare]'")
+pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install '.[flare]'")
 
 pytestmark = pytest.mark.slow
 

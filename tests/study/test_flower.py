@@ -8,7 +8,7 @@ import pytest
 import tomli_w
 from loopback_owners import NAMES
 
-pytest.importorskip("flwr", reason="needs Flower: pip install 'ostrakon[flower]', in an environment of its own")
+pytest.importorskip("flwr", reason="needs Flower: pip install '.[flower]', in an environment of its own")
 pytest.importorskip("ray", reason="Flower's simulation engine needs ray")
 
 pytestmark = pytest.mark.slow

@@ -331,5 +331,5 @@ except InvalidInput as error:
     print(error)
 """
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
-    assert "pip install ostrakon[torch]" in told
+    assert "pip install '.[torch]'" in told
     assert len(told.strip().splitlines()) == 1

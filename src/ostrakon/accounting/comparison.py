@@ -107,9 +107,9 @@ class Comparison:
             else ""
         )
         return (
-            f"Use {best.name}: at a {setting} its {best.answers:,.0f} expected answers to {self.votes.queries:,} "
-            f"queries, {best.accuracy:.1%} of them {right}{_ranks(best)}, are worth most, about {worth:,.0f} certain "
-            f"labels{second}."
+            f"Use {best.name}: at a {setting} it is expected to answer {best.answers:,.0f} of {self.votes.queries:,} "
+            f"queries, {best.accuracy:.1%} of them {right}{_ranks(best)}. A student learns most from these answers, "
+            f"about as much as from {worth:,.0f} correct labels{second}."
         )
 
     def as_json(self) -> dict[str, Any]:

@@ -80,8 +80,8 @@ def audit(
     like : Mechanism, optional
         The mechanism whose law and claims the subject should have; by default the subject itself if it is one.
     queries : int, optional
-        Number of queries of one run, at least 1. By default from 4 to 64, so that the claimed epsilon is about 4; 1 if
-        `claimed` is given.
+        Number of queries of one run, at least 1. By default 64, halved (at least 4) until the claimed epsilon is at
+        most 4; 1 if `claimed` is given.
     samples : int, default 30000
         Number of runs on each data set, at least 100. About as many pilot runs choose the pair and the event.
     confidence : float, default 0.95

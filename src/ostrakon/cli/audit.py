@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,7 +43,7 @@ def audit(
     delta: Annotated[float, typer.Option(help="Delta of (epsilon, delta)-DP.")] = 1e-5,
     queries: Annotated[
         int | None,
-        typer.Option(help=r"Number of queries per sample. \[default: for a claim of about 4; 1 with --claimed]"),
+        typer.Option(help=r"Number of queries per sample. \[default: up to 64, for a claim up to 4; 1 with --claimed]"),
     ] = None,
     samples: Annotated[int, typer.Option(help="Samples on each of the two data sets.")] = 30_000,
     confidence: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 0.95,
@@ -97,11 +98,13 @@ def audit(
             classes=classes,
             rng=secure_rng(),
         )
-    _tell(result, as_json=as_json, warning="" if law is None else law.warning)
+    chosen = [f"{what} (--{what})" for what, given in (("queries", queries), ("teachers", teachers)) if given is None]
+    warning = "" if law is None else law.warning
+    _tell(result, as_json=as_json, warning=warning, chosen=chosen, of=", of made-up teachers")
 
 
-def _tell(result: Any, *, as_json: bool, warning: str = "") -> None:
-    """Print the result; exit status 1 if it refutes the claim."""
+def _tell(result: Any, *, as_json: bool, warning: str = "", chosen: Sequence[str] = (), of: str = "") -> None:
+    """Print the result; exit status 1 if it refutes the claim. chosen: numbers chosen by the audit. of: whose votes."""
     if as_json:
         print_json(result.as_json())
     else:
@@ -114,7 +117,9 @@ def _tell(result: Any, *, as_json: bool, warning: str = "") -> None:
         table.add_row("Certified lower bound", f"{result.lower_bound:.4g} with {100 * result.confidence:g}% confidence")
         for finding in result.findings:
             table.add_row(finding.test.capitalize(), finding.detail or "no contradiction")
-        table.add_row("Neighbouring votes", f"{result.neighbours[0]} and {result.neighbours[1]}")
+        table.add_row("Neighbouring votes", f"{result.neighbours[0]} and {result.neighbours[1]} on the first query{of}")
+        if chosen:
+            table.add_row("Chosen by the audit", f"the number of {' and of '.join(chosen)}")
         times = f"{result.seen[0]:,} and {result.seen[1]:,} times in {result.samples:,} runs on each"
         table.add_row("Distinguishing outputs", times)
         console.print(table)

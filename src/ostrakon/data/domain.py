@@ -394,5 +394,6 @@ def _end(name: str, value: Any) -> float:
     if isinstance(value, datetime.date):
         return float(days(pd.Series([str(value)])).iloc[0])
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InvalidInput(f"{name} must be finite numbers or dates, got {quote(value)}.")
+        filled = "filled in with a finite number or a date" if value == UNKNOWN else "finite numbers or dates"
+        raise InvalidInput(f"{name} must be {filled}, got {quote(value)}.")
     return float(value)

@@ -168,7 +168,7 @@ def client() -> Any:
     try:
         s3fs = import_module("s3fs")
     except ImportError:
-        raise InvalidInput("s3:// needs the client of S3; install it with pip install 'ostrakon[s3]'.") from None
+        raise InvalidInput("s3:// needs the client of S3; install it with pip install '.[s3]'.") from None
     filesystem = s3fs.S3FileSystem(use_listings_cache=False)
     # fsspec reads its own settings from the environment and from files, which must not make objects public.
     if (filesystem.s3_additional_kwargs or {}).get("ACL") not in (None, *_PRIVATE):

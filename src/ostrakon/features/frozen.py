@@ -72,7 +72,7 @@ def open_network(representation: str) -> tuple[OnnxNetwork, dict[str, str]]:
     if preparation.kind == "text":
         files.append(file.with_name("tokenizer.json"))
         if importlib.util.find_spec("tokenizers") is None:
-            raise InvalidInput("An ONNX encoder of text needs its tokenizer's library: pip install 'ostrakon[text]'.")
+            raise InvalidInput("An ONNX encoder of text needs its tokenizer's library: pip install '.[text]'.")
     checksums = checksums_of(files)
     return OnnxNetwork(file, preparation, name=file.name), checksums
 

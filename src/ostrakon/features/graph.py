@@ -279,7 +279,7 @@ def approximate_neighbours(
         from pynndescent import NNDescent
     except ImportError:
         raise InvalidInput(
-            f"A pool of {len(points)} examples needs approximate neighbours: pip install ostrakon[graph], "
+            f"A pool of {len(points)} examples needs approximate neighbours: pip install '.[graph]', "
             f"or use at most {EXACT_BELOW} examples."
         ) from None
     index = NNDescent(points, n_neighbors=neighbours + 1, random_state=random_state)

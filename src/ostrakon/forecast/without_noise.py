@@ -34,12 +34,15 @@ def scores_of(public: PublicRows, actual: NDArray[Any], predicted: Any, proba: A
 
 
 def scores_of_constants(public: PublicRows, y: NDArray[Any], actual: NDArray[Any]) -> Scores:
-    """Return the measures of the best predictions that are the same for every row. y: of the simulated private rows."""
+    """Return the measures of predictions that are the same for every row: as runs print them beside the student's.
+
+    y: of the simulated private rows.
+    """
     if public.target == "classes":
         return scores_of(public, actual, np.bincount(y).argmax())
     same = np.repeat(y.mean(axis=0, keepdims=True), len(actual), axis=0)
     if public.target == "labels":
-        return scores_of(public, actual, np.rint(same), same)
+        return scores_of(public, actual, np.ones_like(actual), same)
     return scores_of(public, actual, same)[0], scores_of(public, actual, np.full(len(actual), np.median(y)))[1]
 
 

@@ -20,7 +20,7 @@ try:
     from sqlalchemy import event, exc
     from sqlalchemy.pool import NullPool
 except ImportError as missing:
-    raise InvalidInput("A ledger needs SQLAlchemy, which is not installed: pip install ostrakon[ledger].") from missing
+    raise InvalidInput("A ledger needs SQLAlchemy, which is not installed: pip install '.[ledger]'.") from missing
 
 FORMAT = 2
 PATIENCE = 120
@@ -217,7 +217,7 @@ def _postgresql_engine(url: str) -> sql.Engine:
         )
     except ImportError as missing:
         raise InvalidInput(
-            "A ledger on PostgreSQL needs psycopg, which is not installed: pip install ostrakon[postgresql]."
+            "A ledger on PostgreSQL needs psycopg, which is not installed: pip install '.[postgresql]'."
         ) from missing
 
     @event.listens_for(engine, "begin")

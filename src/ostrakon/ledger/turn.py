@@ -11,7 +11,7 @@ from ostrakon.validation import InvalidInput
 try:
     import sqlalchemy as sql
 except ImportError as missing:
-    raise InvalidInput("A ledger needs SQLAlchemy, which is not installed: pip install ostrakon[ledger].") from missing
+    raise InvalidInput("A ledger needs SQLAlchemy, which is not installed: pip install '.[ledger]'.") from missing
 
 Last = tuple[int, str]
 """(sequence, hash) of the last entry; 0 and `first_hash` if there is none."""

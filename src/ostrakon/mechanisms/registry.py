@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -163,11 +163,15 @@ def build_with_defaults(name: str, teachers: int, parameters: Mapping[str, Any])
     return build(name, {**find(name).defaults(teachers, given), **given})
 
 
-def require_own(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given entries of `parameters`; refused if the mechanism of that name has no such parameter."""
+def require_own(name: str, parameters: Mapping[str, Any], *, shown: Callable[[str], str] = str) -> dict[str, Any]:
+    """Return the given entries of `parameters`; refused if the mechanism of that name has no such parameter.
+
+    shown: how a refusal writes a parameter.
+    """
     known = find(name).declared()
     given = {key: value for key, value in parameters.items() if value is not None}
     foreign = [key for key in given if key not in known]
     if foreign:
-        raise InvalidInput(f"{foreign[0]} is not a parameter of {name}, which takes {', '.join(known)}.")
+        takes = ", ".join(map(shown, known))
+        raise InvalidInput(f"{shown(foreign[0])} is not a parameter of {name}, which takes {takes}.")
     return given

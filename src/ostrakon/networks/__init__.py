@@ -1,4 +1,4 @@
-"""Neural networks for teachers, students and representations: needs PyTorch (`pip install ostrakon[torch]`).
+"""Neural networks for teachers, students and representations: needs PyTorch (`pip install '.[torch]'`).
 
 `import ostrakon.networks` itself loads no PyTorch; the names below do, when first used.
 """

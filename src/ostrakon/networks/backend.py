@@ -19,9 +19,7 @@ try:
     import torch.nn.functional as F
     from torch import Tensor, nn
 except ImportError as missing:
-    raise InvalidInput(
-        "neural networks need PyTorch, which is not installed: pip install ostrakon[torch]."
-    ) from missing
+    raise InvalidInput("neural networks need PyTorch, which is not installed: pip install '.[torch]'.") from missing
 
 _BORROWED = threading.RLock()
 _NO_VERSION = "does not have a deterministic implementation"

@@ -60,7 +60,7 @@ class Compiled(Generic[P, R]):
             file._source_stamp = (file._source_stamp, sources_fingerprint())
             _say_where_missing(result._cache)
         except (AttributeError, RuntimeError):
-            say_once("cannot be kept on disk: NUMBA_CACHE_DIR may name a folder that can be written")
+            say_once("at every start, because they cannot be kept on disk; NUMBA_CACHE_DIR may name a folder for them")
             result = numba.njit(**options)(function)
         return result
 
@@ -102,7 +102,7 @@ def _say_where_missing(cache: Any) -> None:
     def loaded(*args: Any) -> Any:
         overload = load(*args)
         if overload is None:
-            say_once("is kept on disk for later runs")
+            say_once("once, and kept on disk")
         return overload
 
     cache.load_overload = loaded
@@ -112,7 +112,7 @@ def _say_where_missing(cache: Any) -> None:
 def say_once(what_next: str) -> None:
     """Print, once a process, that loops are compiled now."""
     logging.getLogger("ostrakon").warning(
-        "This run takes up to half a minute longer, because its loops are translated into machine code, which %s.",
+        "Loops that this command needs are compiled (up to half a minute) %s.",
         what_next,
     )
 

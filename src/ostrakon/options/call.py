@@ -44,7 +44,7 @@ def with_own_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(written, str) or "(" not in written:
         return dict(values)
     name, own = parse_call(written)
-    require_own(name, own)
+    require_own(name, own, shown=repr)  # quoted, so that the command line does not show them as options
     twice = [key for key in own if values.get(key) is not None]
     if twice:
         raise InvalidInput(f"{twice[0]} must be given once, got it in {written!r} and as {values[twice[0]]!r}.")

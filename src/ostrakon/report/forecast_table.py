@@ -21,7 +21,7 @@ from ostrakon.students.right_counts import half_width_of_accuracy
 _ALWAYS = {
     "classes": "always the most frequent class",
     "quantity": "always the mean (for the error: the median)",
-    "labels": "always yes or always no on a label, whichever is more frequent",
+    "labels": "always every label",
 }
 
 

@@ -110,8 +110,11 @@ def _student(run: FinishedRun) -> Iterator[tuple[str, str]]:
     """Yield the student, what it is estimated to be worth, and warnings."""
     measures = run.measures if isinstance(run.measures, Measures) else None
     for remark in run.statement.remarks:
-        if measures is not None and remark.startswith((NO_BETTER, UNDECIDED)):
+        if measures is not None and remark.startswith(NO_BETTER):
+            yield "Note", f"without --publish-accuracy, the first page warns: {escape(remark.removeprefix(HEED))}"
             continue  # the test rows decide
+        if measures is not None and remark.startswith(UNDECIDED):
+            continue
         if remark.startswith(UNDECIDED):
             yield "Note", escape(remark)
         if remark.startswith(HEED):
@@ -232,8 +235,8 @@ def _budget(budget: Budget) -> str:
     runs = "1 run" if account.total.runs == 1 else f"{account.total.runs} runs"
     return (
         f"{runs} of account {escape(account.name)} together: epsilon {round_up(account.spent):.10g} of {cap.epsilon:g} "
-        f"at delta {cap.delta:g}; {account.remaining():g} remains for one more run at that delta "
-        f"(ostrakon ledger show {escape(budget.url)})"
+        f"at delta {cap.delta:g}; {account.remaining():g} remains for one more run at that delta, "
+        f"because several runs together may cost less than the sum (ostrakon ledger show {escape(budget.url)})"
     )
 
 

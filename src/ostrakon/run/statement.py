@@ -275,7 +275,7 @@ def _moment_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]
         which = f"The differences of the sums from their mean over the {plan.classes} classes"
     return (
         f"Besides its vote, every {unit} added its features to the {len(answers.moments)} sums of its class, scaled so "
-        f"that no single {unit} adds more than one vote to all of them together (Euclidean length). "
+        f"that all that one {unit} adds to them, as a vector, has a length of at most one vote. "
         f"{which} were released with Gaussian noise of standard "
         f"deviation {rounded(plan.mechanism.moment_noise)} votes. The guarantee covers votes and sums "
         "together.",
@@ -318,8 +318,8 @@ def _label_remarks(plan: Plan, task: Task) -> tuple[str, ...]:
     )
     return (
         f"Rows may have several labels. Every {unit} {cast}, on the public row that is nearest to it, and added its "
-        "features to a sum for each label, scaled so that it changes all sums together by at most 0.71 times as much "
-        "as the votes (Euclidean length). Votes were released with Gaussian noise of standard deviation "
+        "features to a sum for each label, scaled so that all that it adds to the sums, as a vector, is at most 0.71 "
+        "times as long as its votes. Votes were released with Gaussian noise of standard deviation "
         f"{rounded(parameters['sigma2'])} votes, and sums with {rounded(plan.mechanism.moment_noise)}. The "
         f"guarantee covers all labels of a {unit} together.",
     )
@@ -344,10 +344,10 @@ def _quantity_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ..
         )
     return (
         f"The target is a quantity with the public range {task.quantity.in_words}; values outside are replaced by "
-        f"its nearest end. {narrowed}Every {unit} split a vote between both ends {ends}, on the public row that is "
-        f"nearest to it. It also added its features times its quantity to sums, scaled so that no single {unit} adds "
-        f"more than 0.71 of a vote to all of them together (Euclidean length). Votes were released with Gaussian "
-        f"noise of standard deviation {rounded(noise)} votes, and sums with "
+        f"its nearest end. {narrowed}Every {unit} divided one vote between the two ends {ends}, more for the end "
+        "nearer to its value, on the public row that is nearest to it. It also added its features times its quantity "
+        f"to sums, scaled so that all that one {unit} adds to them, as a vector, has a length of at most 0.71 votes. "
+        f"Votes were released with Gaussian noise of standard deviation {rounded(noise)} votes, and sums with "
         f"{rounded(plan.mechanism.moment_noise)}. {_correction_remark(plan, unit)}{_error_remark(plan, unit)}The "
         "guarantee covers all of them together.",
     )
@@ -360,8 +360,8 @@ def _correction_remark(plan: Plan, unit: str) -> str:
         return ""
     return (
         f"A first student learned from these. Then every {unit} added its features times the first student's error to "
-        f"sums that correct the student, scaled so that no single {unit} adds more than one vote to all of them "
-        "together (Euclidean length). They were released with noise of "
+        f"sums that correct the student, scaled so that all that one {unit} adds to them, as a vector, has a length of "
+        "at most one vote. They were released with noise of "
         f"standard deviation {rounded(noise)} votes. The guarantee covers them, too. "
     )
 

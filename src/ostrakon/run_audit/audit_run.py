@@ -105,6 +105,7 @@ def audit_run(
     digest = hashlib.sha256(canaries.coins.tobytes()).hexdigest()
     with_canaries = dataclasses.replace(task, private=private, fingerprints={**task.fingerprints, "canaries": digest})
     same_options = _fixed_options(options, plan)
+    say(f"Repeating the run with {len(canaries.cells):,} canaries (made-up records) beside the private rows")
     outcome = run(folder, with_canaries, same_options, say=say)
     if outcome.plan.tuned.get("errors") == NOT_COPIED:
         raise InvalidInput(

@@ -27,7 +27,7 @@ try:
 
     from ostrakon.service.middleware import LARGEST_BODY, AuditLog, BodyLimit, TokenCheck
 except ImportError as missing:
-    raise InvalidInput("A service needs FastAPI, which is not installed: pip install ostrakon[service].") from missing
+    raise InvalidInput("A service needs FastAPI, which is not installed: pip install '.[service]'.") from missing
 
 MAX_ROWS = 1000
 """Rows of one request."""

@@ -121,8 +121,8 @@ def consent_in_words(content: dict[str, Any]) -> str:
     of = "" if stated["column"] is None else f" of {stated['column']!r}"
     levels = [
         f"Level {one['level']!r}{of}: epsilon {epsilon_in_words(one['epsilon'])} at delta "
-        f"{delta_in_words(one['delta'])} (weight {one['weight']:.4g}; if the level is secret: "
-        f"{epsilon_in_words(one['if_secret'])})."
+        f"{delta_in_words(one['delta'])}, or {epsilon_in_words(one['if_secret'])} if the level is secret. All that is "
+        f"added at this level is multiplied by {one['weight']:.4g}."
         for one in stated["levels"]
     ]
     return " ".join([*levels, stated["neighbours"]])

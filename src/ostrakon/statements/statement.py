@@ -31,7 +31,7 @@ LABELS_OF: dict[Unit, str] = {"record": "the label of one record", "user": "the 
 
 SAME_LEVEL = (
     "The epsilon of a level holds for two neighbouring data sets that differ in a record (or user) with this level, "
-    "which is the same in both. If its level may differ too, the epsilon for a secret level (if_secret) holds."
+    "which is the same in both. If the level is secret and may differ, too, the epsilon for a secret level holds."
 )
 
 WEAK_EPSILON = 10.0

@@ -55,8 +55,8 @@ class PredictionIntervals:
         """
         return (
             f"On {self.of} the estimate is wrong by at most {self.widths_in_words(quantity)}. A coverage of 0.9 means: "
-            "on at least 90% of them; a value outside the range counts as the end of the range. "
-            "`predict_interval(rows, coverage=0.9)` gives these intervals around the estimates. "
+            f"on at least 90% of them; a value outside {quantity.low:.10g} to {quantity.high:.10g} counts as the "
+            "nearer of these two. `predict_interval(rows, coverage=0.9)` gives these intervals around the estimates. "
             "The coverage was estimated from noisy counts of the student's "
             f"errors, with an allowance for their noise: it holds in {CONFIDENCE:.0%} of runs. New rows like the "
             "private ones are covered nearly as often. It is a mean over all rows: where values vary more, fewer are "

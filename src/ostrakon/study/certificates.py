@@ -108,7 +108,7 @@ def require_valid_now(owner: str, pem: str) -> None:
     try:
         from cryptography import x509
     except ImportError:
-        raise InvalidInput("Reading a certificate needs cryptography: pip install 'ostrakon[study]'.") from None
+        raise InvalidInput("Reading a certificate needs cryptography: pip install '.[study]'.") from None
     certificate, now = x509.load_pem_x509_certificate(pem.encode()), datetime.now(UTC)
     if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
         raise InvalidInput(
@@ -153,7 +153,7 @@ def make_certificate(
         from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.x509.oid import NameOID
     except ImportError:
-        raise InvalidInput("Making a certificate needs cryptography: pip install 'ostrakon[study]'.") from None
+        raise InvalidInput("Making a certificate needs cryptography: pip install '.[study]'.") from None
     name, length = owner_name("name", owner), whole("days", days, at_least=1, at_most=3650)
     folder = private_folder(out)
     key_path, path = folder / f"{name}.key", folder / f"{name}.crt"

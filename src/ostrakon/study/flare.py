@@ -23,9 +23,7 @@ try:
     from nvflare.apis.signal import Signal
     from nvflare.job_config.api import FedJob
 except ImportError as missing:
-    raise ModuleNotFoundError(
-        "NVIDIA FLARE is not installed: pip install 'ostrakon[flare]'.", name="nvflare"
-    ) from missing
+    raise ModuleNotFoundError("NVIDIA FLARE is not installed: pip install '.[flare]'.", name="nvflare") from missing
 
 TASK = "join_study"
 SITE_FILE = "ostrakon-site.toml"

@@ -23,7 +23,7 @@ try:
     from flwr.clientapp import ClientApp
     from flwr.serverapp import Grid, ServerApp
 except ImportError as missing:
-    raise ModuleNotFoundError("Flower is not installed: pip install 'ostrakon[flower]'.", name="flwr") from missing
+    raise ModuleNotFoundError("Flower is not installed: pip install '.[flower]'.", name="flwr") from missing
 
 client = ClientApp()
 server = ServerApp()

@@ -166,7 +166,7 @@ def _settings(
     try:
         version = importlib.metadata.version("mpyc")
     except importlib.metadata.PackageNotFoundError:
-        raise InvalidInput("The sum needs MPyC: pip install 'ostrakon[study]'.") from None
+        raise InvalidInput("The sum needs MPyC: pip install '.[study]'.") from None
     taking = [study.owner(name) for name in owners]
     own = study.owner(who)
     require_valid_now(who, own.certificate or "")

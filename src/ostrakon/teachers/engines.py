@@ -109,4 +109,4 @@ def _package(name: str, extra: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise InvalidInput(f"engine needs a package that is missing; pip install 'ostrakon[{extra}]'.") from None
+        raise InvalidInput(f"engine needs a package that is missing; pip install '.[{extra}]'.") from None

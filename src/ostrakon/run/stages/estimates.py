@@ -107,7 +107,7 @@ def why_no_estimate(tuned: Mapping[str, str], *, counted: bool, per_record: bool
     """
     basis = {name: source for names, source in tuned.items() for name in names.split(", ")}
     reasons = {
-        "trained teachers answer, and their answers are not private labels": not per_record,
+        "the student's errors on private records are counted with per-record teachers only": not per_record,
         NOT_COPIED: basis.get("errors") == NOT_COPIED,
         OTHER_STUDENT: counted,
         "several owners take part": "owners_per_person" in basis,
