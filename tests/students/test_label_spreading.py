@@ -10,8 +10,9 @@ from sklearn.datasets import load_digits, make_moons
 from sklearn.neighbors import KNeighborsClassifier
 
 from ostrakon.features import learn_representation, representatives
+from ostrakon.features.rowwise import BLOCK, independent_rows
 from ostrakon.students.graph_model import GraphStudent, KernelOnFeatures, lead
-from ostrakon.students.label_spreading import LabelSpreadingStudent
+from ostrakon.students.label_spreading import LabelSpreadingStudent, neighbour_weights
 from ostrakon.validation import InvalidInput
 
 
@@ -293,3 +294,19 @@ def test_counts_that_do_not_fit_are_refused(which, wrong):
     X, queries, counts, _, _ = counts_of_moons(1.0)
     with pytest.raises(InvalidInput):
         students(X)[which].fit_counts(X, **{"queries": queries, "counts": counts, "sigma2": 1.0, **wrong})
+
+
+@pytest.mark.parametrize("pool", [363, 673, 1142, 1276, 1548, 2069])
+def test_a_block_of_rows_is_one_product_so_no_row_moves_another_s_bits(pool):
+    rng = np.random.default_rng(pool)
+    rows, beliefs = rng.normal(size=(pool, 12)), rng.dirichlet(np.ones(3), pool)
+    sizes = []
+
+    def means(X):
+        parts = [weights for _, weights in neighbour_weights(X, rows, 10)]
+        sizes.extend(map(len, parts))
+        return np.concatenate([weights @ beliefs for weights in parts])
+
+    # One row at a time, a student of errors and corrections takes 40 times as long.
+    assert independent_rows(means, rows) == BLOCK
+    assert set(sizes) == {BLOCK}

@@ -60,7 +60,7 @@ def test_blocks_and_the_order_of_rows_have_no_say(monkeypatch):
     order = np.random.default_rng(2).permutation(900)
     assert np.array_equal(collected(2, OWNERS[order], y[order], X[order]).counts, whole)
     blocks = [(OWNERS[some], X[some], y[some]) for some in (OWNERS < 7, (OWNERS >= 7) & (OWNERS < 30), OWNERS >= 30)]
-    monkeypatch.setattr(rowwise, "_BLOCK", 7)
+    monkeypatch.setattr(rowwise, "BLOCK", 7)
     assert np.array_equal(collect_per_record(blocks, QUERIES, classes=4, units=40, max_contributions=2).counts, whole)
 
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ostrakon.progress import counted_in, working
 
-# A multiple of the block sizes of linear algebra libraries, so that no row is in an incomplete block.
-_BLOCK = 768
+BLOCK = 768
+"""Rows per call: a multiple of the block sizes of linear algebra libraries, so that none is in an incomplete block."""
 _MANY = 49_152
 _DIFFERENT = 64
 """Number of distinct test rows: some functions take longer for distinct rows."""
@@ -26,10 +26,10 @@ def independent_rows(function: Callable[[Any], Any], public: Any) -> int:
     on the position of a row, which other private rows can change. This is tested on a few public rows, again and again,
     in two orders: the order of summation does not depend on the values.
     """
-    tested = np.resize(np.linspace(0, row_count(public) - 1, _DIFFERENT).astype(int), _BLOCK)
-    order = np.random.default_rng(0).permutation(_BLOCK)
+    tested = np.resize(np.linspace(0, row_count(public) - 1, _DIFFERENT).astype(int), BLOCK)
+    order = np.random.default_rng(0).permutation(BLOCK)
     outputs, permuted = _dense(function(take_rows(public, tested))), _dense(function(take_rows(public, tested[order])))
-    return _BLOCK if outputs.shape == permuted.shape and outputs[order].tobytes() == permuted.tobytes() else 1
+    return BLOCK if outputs.shape == permuted.shape and outputs[order].tobytes() == permuted.tobytes() else 1
 
 
 def in_blocks(function: Callable[[Any], Any], X: Any, *, rows: int, label: str = "Computing features") -> list[Any]:

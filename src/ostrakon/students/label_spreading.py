@@ -11,11 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.features.graph import build_graph
 from ostrakon.features.representation import learn_representation
-from ostrakon.features.rowwise import row_count
+from ostrakon.features.rowwise import BLOCK, row_count
 from ostrakon.students.labelled import ALL_NOISE, UNLABELLED, require_counts, require_labels
 from ostrakon.validation import InvalidInput, fraction, positive, whole
-
-_AT_ONCE = 512
 
 
 @dataclass(eq=False, repr=False)
@@ -128,13 +126,16 @@ class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
 def neighbour_weights(
     rows: NDArray[np.float64], pool: NDArray[np.float64], neighbours: int
 ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """Yield slices of the rows and their weights on pool rows, (rows, pool), which are 0 except for the nearest."""
+    """Yield slices of the rows and their weights on pool rows, (rows, pool), which are 0 except for the nearest.
+
+    A block of `independent_rows` is one slice: products of slices with other numbers of rows round in other ways.
+    """
     near = min(neighbours, len(pool))
-    for at in range(0, len(rows), _AT_ONCE):
-        distances = squared_distances(rows[at : at + _AT_ONCE], pool)
+    for at in range(0, len(rows), BLOCK):
+        distances = squared_distances(rows[at : at + BLOCK], pool)
         last = np.partition(distances, near - 1, axis=1)[:, near - 1 : near]
         weight = np.maximum(np.exp(-distances / np.maximum(last, 1e-24)), 1e-6)
-        yield slice(at, at + _AT_ONCE), np.where(distances <= last * (1 + 1e-9), weight, 0.0)
+        yield slice(at, at + BLOCK), np.where(distances <= last * (1 + 1e-9), weight, 0.0)
 
 
 def squared_distances(rows: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.float64]:
