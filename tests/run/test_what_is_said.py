@@ -295,6 +295,15 @@ def test_a_student_that_is_not_better_than_the_majority_says_so():
         assert "--" not in remark  # the first page shows it
 
 
+def test_a_warning_of_the_first_page_alone_is_named_beside_test_rows():
+    model = fitted(Wrong(), mechanism=GNMax(sigma2=3), queries=20, n_teachers=20)
+    (remark,) = own_remarks(model)
+    tried = measure_student(model.released_.student, model.released_.representation.transform(X), Y, (0, 1))
+    note = dict(_student(replace(model.finished_, measures=tried)))["Note"]
+    assert note.startswith("without --publish-accuracy, the first page warns: the noisy numbers in the release")
+    assert remark.startswith("Warning: the noisy numbers in the release")
+
+
 def test_a_balanced_student_is_compared_by_its_balanced_accuracy():
     def said(student):
         counted = BoundedGNMax(sigma2=4, max_contributions=2, errors=0.05)
