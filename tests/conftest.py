@@ -137,3 +137,11 @@ def small_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 bucket = pytest.fixture(s3_server.bucket)
+
+
+@pytest.fixture(scope="module")
+def no_comparison() -> Generator[None]:
+    """A named student is not compared with the default one, which takes longer than the rest of a small fit."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("ostrakon.run.stages.student.compare_with_default", lambda *given: "")
+        yield

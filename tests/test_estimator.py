@@ -17,6 +17,7 @@ from ostrakon.validation import InvalidInput
 X, Y = make_blobs(700, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
 PRIVATE, PUBLIC = slice(0, 600), slice(600, 700)
 
+pytestmark = pytest.mark.usefixtures("no_comparison")
 
 NOISE = ostrakon.ConfidentGNMax(threshold=18, sigma1=15, sigma2=5)
 

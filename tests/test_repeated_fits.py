@@ -33,7 +33,10 @@ Y = (X[:, 0] > 0).astype(int)
 ALONE = RNG.normal(size=(3, 600, 2))
 LABELS = RNG.integers(2, size=(3, 600))
 
-pytestmark = pytest.mark.filterwarnings("ignore::ostrakon.run.spending.EveryFitSpends")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ostrakon.run.spending.EveryFitSpends"),
+    pytest.mark.usefixtures("no_comparison"),
+]
 
 
 class WithPublicRows(ostrakon.PATEClassifier):
