@@ -171,14 +171,16 @@ def parts_of(X: pd.DataFrame, y: Any, seed: int) -> tuple[Any, ...]:
     return X.iloc[private], y[private], X.iloc[public], X.iloc[test], y[test]
 
 
-def ours(parts: Any, ends: tuple[float, float], epsilon: float, seed: int) -> tuple[Any, float]:
+def ours(
+    parts: Any, ends: tuple[float, float], epsilon: float, seed: int, *, student: str = "auto"
+) -> tuple[Any, float]:
     """(estimates, processor seconds of the fit)."""
     from ostrakon import PATERegressor
 
     private, y, public, test, _ = parts
     began = time.process_time()
     model = PATERegressor(epsilon=epsilon, range=ends, delta=min(DELTA, 0.1 / len(y)), random_state=seed,
-                          allow_shared_rows=True)  # fmt: skip
+                          student=student, allow_shared_rows=True)  # fmt: skip
     said = model.fit(private, y, X_public=public).predict(test)
     return said, time.process_time() - began
 
@@ -271,6 +273,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.5, 1.0, 2.0])
     parser.add_argument("--intervals", action="store_true")
+    parser.add_argument("--students", nargs="+", help="of ostrakon, instead of peers")
     given = parser.parse_args()
     warnings.filterwarnings("ignore")
     print("table, epsilon, method, R2, mean absolute error, processor seconds")
@@ -294,6 +297,8 @@ def main() -> None:
             asked: dict[str, Any] = {"ends": ends, "epsilon": epsilon}
             tried: dict[str, Any] = {"ostrakon": partial(ours, **asked), "gradient descent": partial(descent, **asked)}
             tried["gradient descent, best of six"] = partial(descent, **asked, best=True)
+            if given.students:
+                tried = {student: partial(ours, **asked, student=student) for student in given.students}
             for method in ("DP-EBM", "diffprivlib") if given.peers else ():
                 tried[method] = partial(peer, python=given.peers, method=method, **asked)
             for method, fit in tried.items():

@@ -48,7 +48,7 @@ class PATERegressor(RegressorMixin, PrivateEstimator):
         Default: replaced.
     student : str or classifier, default "auto"
         Ridge regression from the sums; or a classifier that takes sample_weight and gives probabilities, such as
-        "hist-gradient-boosting", which learns from the sums by cell.
+        "hist-gradient-boosting", which learns the estimates of that regression for the public rows.
     mechanism : str or Mechanism, default "auto"
         Which share of the cost pays for which sums: "quantity-gnmax(moments=0.8, errors=0.05)", or the object.
         `moments` is for the sums of features, `errors` for the counts of errors (0: no intervals), the rest for the

@@ -1,19 +1,17 @@
 """Named students beside the default one, on released numbers: warnings where they are far worse, and only there."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 
 import ostrakon
-from ostrakon.features.sums import SumMap
-from ostrakon.run.stages import other_targets
 from ostrakon.run.stages import student as of_classes
-from ostrakon.run.stages.compared import _Comparison
-from ostrakon.students.cells import cell_by_query, cell_of
-from ostrakon.students.moment_students import ReleasedMoments
-from ostrakon.students.selection import Cells, Released
-from ostrakon.votes import STEPS
+from ostrakon.run.stages.learning import Learning
+from ostrakon.run.stages.other_targets import distilled
+from ostrakon.students.selection import Candidate, Selection
 
 QUICK = {"random_state": 0, "delta": 1e-5, "n_queries": 60}
 
@@ -117,7 +115,7 @@ def of_labels(tables: tuple[np.ndarray, np.ndarray], student: str) -> ostrakon.P
 def test_a_student_of_several_labels_that_explains_little_is_named(tables, max_depth):
     student = "sklearn.dummy.DummyClassifier()" if not max_depth else "decision-tree(max_depth=1, max_features=1)"
     [sentence] = warned(of_labels(tables, student))
-    assert re.search("explains about [0-9]+% of what the default student, .*, explains of the labels, by", sentence)
+    assert re.search("explains about [0-9]+% of how the estimates of the default student, .*, differ", sentence)
 
 
 @pytest.mark.slow
@@ -129,9 +127,7 @@ def test_a_student_of_several_labels_that_is_about_as_good_is_not(tables, studen
 @pytest.mark.slow
 def test_nothing_is_compared_before_a_statement_is_made(monkeypatch):
     """A rehearsal of a plan fits students without it."""
-    for name in ("compare_with_default", "compare_quantity_student", "compare_label_student"):
-        room = of_classes if name == "compare_with_default" else other_targets
-        monkeypatch.setattr(room, name, lambda *given: pytest.fail("compared"))
+    monkeypatch.setattr(of_classes, "compare_with_default", lambda *given: pytest.fail("compared"))
     X = rows(80, 0)
     asked = {"records": 200, "epsilons": [4.0], "student": "logistic", "repetitions": 2, "n_queries": 15}
     for y, more in (
@@ -144,44 +140,36 @@ def test_nothing_is_compared_before_a_statement_is_made(monkeypatch):
         assert played.rehearsal.forecasts
 
 
-@pytest.fixture(scope="module")
-def records() -> tuple[np.ndarray, np.ndarray, SumMap, np.ndarray, np.ndarray]:
-    """(rows, which are public ones too; quantities from -1 to 1; features; their sums; votes by cell)."""
-    X = rows(1000, 1).astype(np.float32)
-    y, feature_map = (quantity(X) - 10) / 10, SumMap.of(X)
-    sums = np.zeros(2 * feature_map.directions)
-    sums[: feature_map.features] = feature_map.unrounded(X).T @ y
-    counts = np.zeros((20, 2))
-    np.add.at(counts, cell_of(X, X[:20]), np.stack([(1 - y) / 2, (1 + y) / 2], axis=1))
-    return X, y, feature_map, sums.reshape(-1, 2) * feature_map.longest / STEPS, counts
+class OfSums(BaseEstimator):
+    """A named student that says what it was fitted to."""
+
+    def fit_shares(self, X, shares):
+        self.shares_ = shares
+        return self
+
+    def predict_proba(self, X):
+        return np.stack([1 - self.shares_, self.shares_], axis=1)
+
+    classes_ = np.arange(2)
 
 
-def scores(records: tuple, *, runs: int = 12, scale: float = 1.0, known: float = 0.0) -> np.ndarray:
-    """How far a comparison is from the truth, in its standard deviations, in many draws of the noise.
-
-    scale: of the noise, beside what is stated. known: how much of the noise the better estimate has learned.
-    """
-    X, y, feature_map, sums, counts = records
-    other, found = np.sign(X[:, 2]) / 2, []
-    for run in range(runs):
-        rng = np.random.default_rng(run)
-        noise = rng.normal(size=sums.shape)
-        moments = ReleasedMoments(sums=sums + scale * 4 * noise, sigma=4.0, records=len(X), directions=feature_map)
-        noisy = counts + scale * 8 * rng.normal(size=counts.shape)
-        released = Released(queries=np.arange(20), counts=noisy, sigma2=8.0, moments=moments)
-        judge = _Comparison.of(X, released, Cells(cell_index=cell_by_query(X, np.arange(20))))
-        better = 0.3 * X[:, 0] + known * feature_map.unrounded(X) @ feature_map.sums(noise)
-        ahead, sd = judge.gain(better, other)
-        found.append((ahead - (np.square(y - other) - np.square(y - better)).sum()) / sd)
-    return np.array(found)
+def test_a_named_student_learns_the_corrected_estimates_of_all_public_rows(tables, monkeypatch):
+    """Not those of the first student, and nothing of the answers."""
+    monkeypatch.setattr(Learning, "candidates", lambda self, **given: [Candidate(name=self.student, student=OfSums())])
+    default = regressor(tables, "auto")
+    sums = default.released_.student
+    assert sums.corrected
+    rows = default.released_.representation.transform(tables[1])
+    student = distilled(
+        Selection(chosen=Candidate(name="sums", student=sums), student=sums, agreement={}),
+        Learning(X_public=tables[1], view=SimpleNamespace(public=rows), student="other"),
+    ).student
+    assert student.source is sums
+    assert student.classifier.shares_.tolist() == sums.predict(rows).tolist()
 
 
-def test_the_comparison_is_right_but_for_its_noise(records):
-    found = scores(records)
-    assert abs(found.mean()) < 0.8
-    assert 0.4 < found.std() < 1.4
-
-
-def test_more_noise_than_is_stated_and_an_estimate_that_has_seen_it_would_show(records):
-    assert scores(records, scale=2.0).std() > 1.5
-    assert scores(records, known=1.0).mean() > 1
+@pytest.mark.parametrize("student", ["hist-gradient-boosting", "additive"])
+def test_a_named_student_is_nearly_as_good_as_the_default(tables, student):
+    """Students that learned from sums by cell had half of it."""
+    V = rows(1000, 3)
+    assert regressor(tables, student).score(V, quantity(V)) > regressor(tables, "auto").score(V, quantity(V)) - 0.08

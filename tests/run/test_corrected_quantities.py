@@ -13,7 +13,7 @@ from ostrakon.data.quantity import Quantity
 from ostrakon.mechanisms import QuantityGNMax
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
-from ostrakon.statements.sentences import CORRECTED, UNCORRECTED
+from ostrakon.statements.sentences import CORRECTED, DISTILLED, UNCORRECTED
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import FINE_STEPS, STEPS
 
@@ -91,22 +91,21 @@ def test_what_is_planned():
     assert planned(900, epsilon=4.0, parameters={"corrections": 0.3}).errors == 0.07
     assert corrections(5000, parameters={"corrections": 0}) == 0
     assert corrections(5000, parameters={"moments": 0.5}) == 0
-    assert corrections(5000, student="soft-vote") == 0
-    with pytest.raises(InvalidInput, match=r"corrections must be 0 for a named student, .*, got 0\.2"):
-        corrections(5000, student="soft-vote", parameters={"corrections": 0.2})
+    assert corrections(5000, student="soft-vote") == 0.3
     with pytest.raises(InvalidInput, match="so that the votes get a share"):
         corrections(5000, parameters={"corrections": 0.3, "moments": 0.8})
 
 
-def test_a_refit_is_the_same_student_and_another_student_is_not_corrected(run, given, tmp_path):
+def test_a_refit_is_the_same_student_and_another_student_learns_from_the_corrected_one(run, given, tmp_path):
     options = {"public": given["public"]}
     ostrakon.refit(run / "release", out=tmp_path / "same", **options)
     for name in ("student.onnx", "noisy_corrections.csv", "noisy_errors.csv", "student.json"):
         assert (tmp_path / "same" / name).read_bytes() == (run / "release" / name).read_bytes()
     ostrakon.refit(run / "release", out=tmp_path / "other", student="soft-vote", **options)
     content = json.loads((tmp_path / "other" / "statement.json").read_text())
-    assert "estimates" not in content["tuned"]
-    assert UNCORRECTED in content["remarks"]
+    assert content["tuned"]["estimates"].startswith(DISTILLED)
+    assert CORRECTED in content["tuned"]["estimates"]
+    assert UNCORRECTED not in content["remarks"]
     ostrakon.refit(tmp_path / "other", out=tmp_path / "again", **options)
     content = json.loads((tmp_path / "again" / "statement.json").read_text())
     assert content["tuned"]["estimates"].startswith(CORRECTED)

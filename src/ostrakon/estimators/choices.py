@@ -34,10 +34,10 @@ STUDENTS = frozenset((ADDITIVE, _SELF_TRAINING, NOISY_COUNTS, _GRAPH, _SPREADING
 OTHER_TARGETS = {"quantity": "the target is a quantity", "labels": "rows have several labels"}
 """Kinds of target other than one class a row, in words."""
 _CLASSIFIERS = {
-    "quantity": "that takes sample_weight and gives probabilities, such as hist-gradient-boosting,",
-    "labels": "such as logistic or hist-gradient-boosting,",
+    True: "that takes sample_weight and gives probabilities, such as hist-gradient-boosting,",
+    False: "such as logistic or hist-gradient-boosting,",
 }
-"""Which classifiers may be named beside the student of sums."""
+"""Which classifiers may be named if sums are released, and if trained teachers answer."""
 _IMAGES = ("hog", "patches", "contrastive", "hog+contrastive")
 
 
@@ -199,27 +199,20 @@ def require_student(choice: Any, *, target: str, sums: bool) -> None:
                 f"or of several labels, as {MOMENTS} does from sums of classes."
             )
         return
-    able = not (
-        isinstance(student, GaussianProcessStudent | MomentLogistic | MomentVote)
-        or hasattr(student, "exported_network")
-        or type(getattr(student, "estimator", None)).__module__.startswith("ostrakon.teachers")
-    )
-    if target == "quantity":
-        able = able and _believes_counts(student)
+    inner = getattr(student, "estimator", None)
+    able = not type(inner).__module__.startswith("ostrakon.teachers")
+    if sums:
+        able = able and isinstance(student, NoisyCountStudent) and (inner is None or hasattr(inner, "predict_proba"))
+    else:
+        # Trained teachers answer on each label.
+        of_moments = isinstance(student, GaussianProcessStudent | MomentLogistic | MomentVote)
+        able = able and not of_moments and not hasattr(student, "exported_network")
     if not (sums if of_sums else able):
         given = choice if isinstance(choice, str) else type(choice).__name__
         raise InvalidInput(
-            f"student must be {f'{AUTO}, {SUMS}' if sums else AUTO}, {SOFT_VOTE}, {ADDITIVE}, {_SPREADING} or a "
-            f"classifier {_CLASSIFIERS[target]} if {OTHER_TARGETS[target]}, got {given!r}."
+            f"student must be {AUTO}, {f'{SUMS}, ' if sums else ''}{SOFT_VOTE}, {ADDITIVE} or a classifier "
+            f"{_CLASSIFIERS[sums]} if {OTHER_TARGETS[target]}, got {given!r}."
         )
-
-
-def _believes_counts(student: Any) -> bool:
-    """Return whether a student learns from noisy counts, not from the largest alone, and gives probabilities."""
-    inner = getattr(student, "estimator", None)
-    if isinstance(student, GraphStudent):
-        return False
-    return hasattr(student, "fit_counts") and (inner is None or hasattr(inner, "predict_proba"))
 
 
 def _is_student(estimator: Any) -> bool:

@@ -21,6 +21,7 @@ from ostrakon.run.stages.corrections import corrected, correction_of
 from ostrakon.run.stages.features import View
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.narrowing import HISTOGRAM, histogram_rule, narrowed
+from ostrakon.run.stages.other_targets import distilled
 from ostrakon.run.stages.queries import queries_of
 from ostrakon.run.stages.selected import released_counts
 from ostrakon.run.stages.student import fit_student
@@ -92,11 +93,11 @@ class Scene:
         votes = self._votes(plan, queries)
         answers = answer_queries(plan, votes, queries=queries, learning=self.learning, log=Log(), rng=rng)
         selection = self._fitted(plan, answers, queries, student)
-        if plan.mechanism.correction_noise is None:
-            return selection
-        sums = Moments(self._corrections(plan, queries, selection.student), teachers=plan.teachers)
-        answers = draw_sums(CORRECTIONS, plan, answers, sums, log=Log(), rng=rng)
-        return corrected(selection, self.learning, plan, answers, queries)
+        if plan.mechanism.correction_noise is not None:
+            sums = Moments(self._corrections(plan, queries, selection.student), teachers=plan.teachers)
+            answers = draw_sums(CORRECTIONS, plan, answers, sums, log=Log(), rng=rng)
+            selection = corrected(selection, self.learning, plan, answers, queries)
+        return distilled(selection, self.learning)
 
     def _fitted(self, plan: Plan, answers: Answers, queries: IntArray, student: str | None) -> Selection:
         """Return the student before it is corrected. student: as of `simulate`."""

@@ -27,8 +27,6 @@ SUMS_OF_TABLES, SUMS_OF_MANY = 0.5, 0.8
 correct."""
 LINEAR_OF_MANY, LINEAR_OF_LABELS, LINEAR_OF_QUANTITIES = 0.6, 0.4, 0.2
 """Share of the squared length of features for linear ones: for wide tables and embeddings, labels, and quantities."""
-SUMS_BESIDE_COUNTS = 0.2
-"""The same if a named student of a quantity, or of several labels, learns from counts."""
 OF_ERRORS, OF_ERRORS_OF_FEW, FEW_RECORDS = 0.05, 0.1, 2000
 """Share of the cost for counts of a student's errors (at most, for classes); of a quantity with few records, and their
 number."""

@@ -7,7 +7,6 @@ from typing import Any
 from ostrakon.data.consent import Consent
 from ostrakon.data.domain import Domain
 from ostrakon.data.target import Target
-from ostrakon.estimators.choices import learns_sums
 from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, Options, is_auto
@@ -29,7 +28,6 @@ from ostrakon.planning.defaults import (
     OF_CORRECTIONS_OF_QUANTITIES,
     OF_LABELS,
     OF_QUANTITIES,
-    SUMS_BESIDE_COUNTS,
     SUMS_OF_MANY,
 )
 from ostrakon.planning.described_plan import described_plan
@@ -114,13 +112,12 @@ def _plan_of_quantity(options: Options, sizes: dict[str, Any], kind: RowKind) ->
     def plan_with_histogram(**shares: float) -> Plan:
         return with_histogram(options, partial(plan_with_errors, shares=shares))
 
-    sums, possible = _sums_of_student(options) or {"moments": SUMS_OF_MANY}, learns_sums(options.student)
     return with_corrections(
         options,
         plan_with_histogram,
-        sums,
+        {"moments": SUMS_OF_MANY},
         usual=OF_CORRECTIONS_OF_QUANTITIES,
-        possible=possible,
+        possible=True,
         classes=2,
         embedded=False,
     )
@@ -129,15 +126,10 @@ def _plan_of_quantity(options: Options, sizes: dict[str, Any], kind: RowKind) ->
 def _plan_of_labels(options: Options, sizes: dict[str, Any], kind: RowKind) -> Plan:
     """Return the plan of rows with several labels, for the form of votes with less noise."""
     linear = LINEAR_OF_MANY if kind.many else LINEAR_OF_LABELS
-    fixed = {**_sums_of_student(options), "max_labels": most_labels(options, sizes["classes"]), "linear": linear}
+    fixed = {"max_labels": most_labels(options, sizes["classes"]), "linear": linear}
     # A given number of labels only chooses between both forms.
     parameters = {name: value for name, value in options.parameters.items() if name != "max_labels"}
     return per_record_plan(per_record_choices(replace(options, parameters=parameters), OF_LABELS, **sizes, fixed=fixed))
-
-
-def _sums_of_student(options: Options) -> dict[str, Any]:
-    """Return the share of the cost for sums if the named student learns from counts; empty for the default share."""
-    return {} if learns_sums(options.student) else {"moments": SUMS_BESIDE_COUNTS}
 
 
 def _plan_of_classes(

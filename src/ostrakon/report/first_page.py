@@ -14,6 +14,7 @@ from ostrakon.statements.sentences import (
     REFITTED,
     consent_in_words,
     is_corrected,
+    is_distilled,
     of_records,
     otherwise_in_words,
 )
@@ -91,6 +92,23 @@ def first_page(
         "Purpose.": _escape_or_default(details.purpose),
     }
     decided = isinstance(measures, Measures)  # by test rows
+    return [
+        f"## {TITLE}",
+        f"This release contains a model, called the student. {predicts(content)} It "
+        f"was trained with ostrakon by PATE: {_learned_from(content, sums=sums)}. The details follow this page.",
+        *(
+            f"**{escaped(remark.partition(FOR_OPERATOR)[0])}**"
+            for remark in content["remarks"]
+            if remark.startswith(WARNING) and not (decided and remark.startswith(NO_BETTER))
+        ),
+        *(f"**{what}** {answer}" for what, answer in facts.items()),
+    ]
+
+
+def _learned_from(content: dict[str, Any], *, sums: bool) -> str:
+    """Return from what the student learned. sums: as of `first_page`."""
+    if "public_rows" in content:
+        return "it learned from noisy counts of the private rows by column, without public rows"
     rows = "public rows" if content["protects"] == "records" else "rows of which only the labels are private"
     sums = sums and any(batch["parameters"].get("moments") for batch in content["rounds"])
     more = ", noisy votes of teachers and noisy sums of the private rows' features"
@@ -100,19 +118,11 @@ def first_page(
         votes = f"{rows} and noisy sums of the private rows' {features}quantities"
     if is_corrected(content["tuned"]):
         votes += "; noisy sums of its errors on the private rows corrected it"
-    if "public_rows" in content:
-        votes = "noisy counts of the private rows by column, without public rows"
-    return [
-        f"## {TITLE}",
-        f"This release contains a model, called the student. {predicts(content)} It "
-        f"was trained with ostrakon by PATE: it learned from {votes}. The details follow this page.",
-        *(
-            f"**{escaped(remark.partition(FOR_OPERATOR)[0])}**"
-            for remark in content["remarks"]
-            if remark.startswith(WARNING) and not (decided and remark.startswith(NO_BETTER))
-        ),
-        *(f"**{what}** {answer}" for what, answer in facts.items()),
-    ]
+    if not is_distilled(content["tuned"]):
+        return f"it learned from {votes}"
+    return (
+        f"a first student learned from {votes}; the released student was trained on its estimates for the public rows"
+    )
 
 
 def _counts_errors(content: dict[str, Any]) -> bool:

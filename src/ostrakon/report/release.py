@@ -144,8 +144,9 @@ def _write_tables(aside: Path, run: FinishedRun) -> None:
 
 
 def _learned_from_sums(student: Any) -> bool:
-    """Return whether a student, or the one that is calibrated or corrected in it, learned from sums of features."""
-    return hasattr(student, "fit_moments") or (hasattr(student, "student") and _learned_from_sums(student.student))
+    """Return whether a student learned from sums of features, or the one in it or before it."""
+    inner = [getattr(student, name) for name in ("student", "source") if hasattr(student, name)]
+    return hasattr(student, "fit_moments") or any(map(_learned_from_sums, inner))
 
 
 def _write_pages(

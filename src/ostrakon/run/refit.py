@@ -26,6 +26,7 @@ from ostrakon.run.stages.estimates import NOT_COPIED, STUDENT_WARNINGS, assess, 
 from ostrakon.run.stages.features import NO_ENCODER, View, view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.narrowing import histogram_rule, narrowed
+from ostrakon.run.stages.other_targets import distilled
 from ostrakon.run.stages.released import released_student
 from ostrakon.run.stages.selected import as_sure_as_right, calibrated, released_counts
 from ostrakon.run.stages.student import fit_student
@@ -167,6 +168,7 @@ def _refit(release: EarlierRelease, statement: RestoredStatement, public: Any, r
     selection = fit_student(learning, plan, answers, queries)
     if answers.corrections is not None:
         selection = _corrected(selection, learning, plan, answers, queries, recipe.get("corrected", ()))
+    selection = distilled(selection, learning)
     form = RowForm.of(X_public, kinds={**(recipe["row"]["kinds"] or {}), **view.texts})
     quantity = None if statement.quantity is None else Quantity.of(statement.quantity)
     classes = statement.classes if quantity is None else ENDS

@@ -17,13 +17,13 @@ from ostrakon.run.stages.estimates import NOT_COPIED, assess
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.votes import pair_map
 from ostrakon.statements.adjacency import SAME_SIZE
-from ostrakon.statements.sentences import CORRECTED
+from ostrakon.statements.sentences import CORRECTED, DISTILLED
 from ostrakon.statements.statement import Protects, Statement, epsilon_in_words, weak_remark
 from ostrakon.statements.versions import versions
 from ostrakon.students.by_label import StudentByLabel
 from ostrakon.students.calibration import CalibratedStudent
 from ostrakon.students.corrected_student import CorrectedStudent
-from ostrakon.students.quantity_student import QuantityRidge
+from ostrakon.students.quantity_student import SUMS, QuantityRidge
 from ostrakon.students.selection import Selection
 from ostrakon.students.share_student import ShareStudent
 from ostrakon.votes import STEPS
@@ -75,8 +75,12 @@ def calibration_in_words(selection: Selection, *, labels: bool, errors_of: str =
     student = selection.student
     if isinstance(student, QuantityRidge):
         return {"estimates": CORRECTED} if student.corrected else {}
-    if isinstance(student, ShareStudent | StudentByLabel):
+    if isinstance(student, StudentByLabel) and student.source is None:
         return _temperatures(student, source=_TEMPERATURE_SOURCES[labels])
+    if isinstance(student, ShareStudent | StudentByLabel):
+        corrected = isinstance(student.source, QuantityRidge) and student.source.corrected
+        how = f"{DISTILLED}, {in_words(SUMS)}{f', {CORRECTED}' if corrected else ''}"
+        return {"estimates" if isinstance(student, ShareStudent) else "probabilities": how}
     words, last = list[str](), list[str]()
     if errors_of and isinstance(student, CalibratedStudent) and student.weights is None:
         last = [_temperature([student.temperature], f"noisy counts of {errors_of}")]
@@ -102,13 +106,12 @@ def calibration_in_words(selection: Selection, *, labels: bool, errors_of: str =
     return {"probabilities": "; ".join([*words, *last])}
 
 
-def _temperatures(student: ShareStudent | StudentByLabel, *, source: str) -> dict[str, str]:
-    """Return the entries of `tuned` on the probabilities for a quantity, or for several labels."""
-    classifiers = [student.classifier] if isinstance(student, ShareStudent) else student.students
-    temperatures = [one.temperature for one in classifiers if isinstance(one, CalibratedStudent)]
+def _temperatures(student: StudentByLabel, *, source: str) -> dict[str, str]:
+    """Return the entries of `tuned` on the probabilities for several labels."""
+    temperatures = [one.temperature for one in student.students if isinstance(one, CalibratedStudent)]
     if not temperatures:
         return {}
-    several = "" if len(classifiers) == 1 else f" for {len(temperatures)} of {len(classifiers)} labels"
+    several = "" if len(student.students) == 1 else f" for {len(temperatures)} of {len(student.students)} labels"
     return {"probabilities": _temperature(temperatures, source, several)}
 
 

@@ -38,6 +38,7 @@ from ostrakon.run.stages.estimates import NOT_COPIED, right_counts_of
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.narrowing import HISTOGRAM, histogram_rule, narrowed, without_features
+from ostrakon.run.stages.other_targets import distilled
 from ostrakon.run.stages.queries import queries_of
 from ostrakon.run.stages.released import released_student
 from ostrakon.run.stages.selected import as_sure_as_right
@@ -255,6 +256,8 @@ def run_steps(
             fitted = queries, answers, learning, selection
             answers = ask_student(context, CORRECTIONS, rule, plan, *fitted, says=says)
             selection = corrected(selection, learning, plan, answers, queries, totals=totals)
+        with seeded(options.seed):
+            selection = distilled(selection, learning)
         if plan.mechanism.error_noise is not None:
             plan, answers, selection = count_errors(context, plan, queries, answers, learning, selection)
         return finish(context, plan, queries, answers, learning, selection)

@@ -33,6 +33,7 @@ from ostrakon.run_audit.rebuilt import first_difference
 from ostrakon.run_audit.released_tables import RunNoise, check_release
 from ostrakon.run_audit.repeated import CORRECTION_SUMS, COUNTS, ERROR_COUNTS, HISTOGRAM_COUNTS, RepeatedErrors, repeat
 from ostrakon.students.calibration import uncalibrated
+from ostrakon.students.share_student import ShareStudent
 from ostrakon.teachers.corrections import CorrectionRule
 from ostrakon.teachers.errors import ErrorRule
 from ostrakon.validation import InvalidInput, fraction, quote
@@ -176,7 +177,8 @@ def _sum_errors(
     if plan.mechanism.correction_noise is not None:
         corrected: Any = uncalibrated(released.student)
         if plan.target == "quantity":
-            (correction, says), first = rule_of_quantity(corrected), corrected
+            first = corrected.source if isinstance(corrected, ShareStudent) else corrected
+            correction, says = rule_of_quantity(first)
         else:
             (correction, says), first = rule_of_classes(corrected.directions, plan.classes), corrected.student
         inputs = Estimates.of(first, transform, seen=seen, says=says)

@@ -14,19 +14,31 @@ DROPPED_OUT = " dropped out: nothing of "
 """What the remark on owners that dropped out of a study contains."""
 CORRECTED = "corrected by noisy sums of the first student's errors on private records"
 """How the entry of `tuned` on the probabilities, or estimates, of a corrected student begins."""
+DISTILLED = "learned from those of a first student for the public rows"
+"""The same of a student that learned from another one."""
 NOT_CORRECTED = "errors were summed for the student of the earlier release, not for this one"
 UNCORRECTED = f"The student is not corrected: {NOT_CORRECTED}."
 """The remark on a refit of another student than the one whose errors were summed."""
 
 
 def is_corrected(tuned: Mapping[str, str]) -> bool:
-    """Return whether the student was corrected, from what a statement has under `tuned`."""
-    return any(tuned.get(name, "").startswith(CORRECTED) for name in ("probabilities", "estimates"))
+    """Return whether the student, or the first one that it learned from, was corrected, from what a statement has under
+    `tuned`.
+    """
+    return any(CORRECTED in tuned.get(name, "") for name in ("probabilities", "estimates"))
+
+
+def is_distilled(tuned: Mapping[str, str]) -> bool:
+    """Return whether the student learned what a first student said of public rows, likewise."""
+    return any(tuned.get(name, "").startswith(DISTILLED) for name in ("probabilities", "estimates"))
 
 
 def student_in_words(student: str, tuned: Mapping[str, str]) -> str:
     """Return a student (in words), and whether it was corrected."""
-    return f"{student}, corrected by noisy sums of its errors" if is_corrected(tuned) else student
+    corrected = is_corrected(tuned)
+    if is_distilled(tuned):
+        return f"{student}, trained on the estimates of a first student{', which was corrected' if corrected else ''}"
+    return f"{student}, corrected by noisy sums of its errors" if corrected else student
 
 
 def claim(content: dict[str, Any]) -> str:

@@ -25,14 +25,19 @@ class StudentByLabel(ClassifierMixin, BaseEstimator):
         The probability from which a row gets each label.
     rates : array of shape (labels,), optional
         The released share of records that have each label; None if none was released.
+    source : fitted student, optional
+        The student of sums whose probabilities for the public rows they learned; None if they learned from answers.
 
     Notes
     -----
     Guarantee: that of the classifiers.
     """
 
-    def __init__(self, students: Sequence[Any], thresholds: FloatArray, rates: FloatArray | None = None) -> None:
+    def __init__(
+        self, students: Sequence[Any], thresholds: FloatArray, rates: FloatArray | None = None, source: Any = None
+    ) -> None:
         self.students = students
+        self.source = source
         self.thresholds = thresholds
         self.rates_ = rates
 

@@ -21,6 +21,8 @@ from ostrakon.validation import InvalidInput, one_of, positive, whole
 EXAMPLES = ("rows", "means")
 MOST_ROWS = 20_000
 """Largest number of public rows to learn from, chosen at random; more take time and help little."""
+_LEAST = 1e-3
+"""Share of a class below which a row is no example of it."""
 
 
 def examples_for(estimator: Any) -> str:
@@ -149,6 +151,34 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
         self.estimator_ = fitted
         return self
 
+    def fit_shares(self, X: Any, shares: ArrayLike) -> Self:
+        """Train on known shares of two classes.
+
+        Parameters
+        ----------
+        X : array or DataFrame
+            All public rows.
+        shares : array-like of float, shape (rows,)
+            The share of class 1 in each row, from 0 to 1.
+
+        Returns
+        -------
+        NoisyCountStudent
+        """
+        self.representation_ = learn_representation(self.representation, X, random_state=self.random_state)
+        kept, self.classes_ = self._kept(row_count(X)), np.arange(2)
+        # A classifier needs examples of both classes.
+        high = np.clip(np.asarray(shares, np.float64)[kept], _LEAST, 1 - _LEAST)
+        rows, proba_of_rows = self.representation_.transform(X)[kept], np.stack([1 - high, high], axis=1)
+        self.estimator_ = self._fit_estimator(rows, proba_of_rows, np.ones(len(kept)), self.classes_)
+        return self
+
+    def _kept(self, rows: int) -> NDArray[np.int64]:
+        """Return the positions of the rows to learn from."""
+        if rows <= MOST_ROWS:
+            return np.arange(rows)
+        return np.sort(np.random.default_rng(self.random_state).permutation(rows)[:MOST_ROWS])
+
     def _fit_estimator(
         self,
         rows: NDArray[Any],
@@ -168,7 +198,7 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
             )
         weights = proba_of_rows * row_weight[:, None]
         # Tiny shares would only add examples; every class keeps at least its likeliest rows.
-        kept = (proba_of_rows > 1e-3) | (weights == weights.max(axis=0, keepdims=True))
+        kept = (proba_of_rows > _LEAST) | (weights == weights.max(axis=0, keepdims=True))
         row, example_class = np.nonzero(kept & (weights > 0))
         return seeded(estimator, self.random_state).fit(
             rows[row], voted_classes[example_class], sample_weight=weights[row, example_class]
@@ -184,9 +214,7 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
             raise InvalidInput(ALL_NOISE)
         if self.examples == "means":
             return cell_means(features, cell_index, centres), np.arange(len(centres)), counts
-        kept = np.arange(len(features))
-        if len(kept) > MOST_ROWS:
-            kept = np.sort(np.random.default_rng(self.random_state).permutation(len(kept))[:MOST_ROWS])
+        kept = self._kept(len(features))
         return features[kept], cell_index[kept], counts
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -17,18 +17,22 @@ class ShareStudent(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     classifier : fitted classifier
-        Fitted on noisy votes that records split between both ends, in proportion to their quantity.
+        Its probability of the high end is the estimate.
+    source : fitted student
+        The student of sums whose estimates for the public rows it learned.
 
     Notes
     -----
-    The mean of split votes is the mean of the quantity, as a share of the range. A probability that minimizes the log
-    loss of these votes estimates this mean.
+    Guarantee: that of the source, because it learned from public rows and from estimates of that student alone.
 
-    Guarantee: that of the classifier.
+    References
+    ----------
+    Hinton et al. 2015 (distillation).
     """
 
-    def __init__(self, classifier: Any) -> None:
+    def __init__(self, classifier: Any, source: Any) -> None:
         self.classifier = classifier
+        self.source = source
 
     def predict(self, X: Any) -> FloatArray:
         """Return the quantity of every row as a share of its range, 0 to 1, (rows,)."""
