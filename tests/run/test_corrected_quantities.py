@@ -85,13 +85,14 @@ def test_what_is_planned():
     def corrections(units, **options):
         return planned(units, **options).corrections
 
-    assert corrections(5000) == 0.3
+    assert corrections(5000) == 0.5
+    assert corrections(500) == 0.5
     assert corrections(300) == 0
     assert corrections(300, parameters={"corrections": 0.2}) == 0.2
     assert planned(900, epsilon=4.0, parameters={"corrections": 0.3}).errors == 0.07
     assert corrections(5000, parameters={"corrections": 0}) == 0
     assert corrections(5000, parameters={"moments": 0.5}) == 0
-    assert corrections(5000, student="soft-vote") == 0.3
+    assert corrections(5000, student="soft-vote") == 0.5
     with pytest.raises(InvalidInput, match="so that the votes get a share"):
         corrections(5000, parameters={"corrections": 0.3, "moments": 0.8})
 

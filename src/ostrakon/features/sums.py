@@ -16,6 +16,8 @@ WAVES, DIRECTIONS, KNOTS = 5, 96, 16
 """Waves of each rank; random directions, in each of two widths; intervals between the public quantiles of a rank."""
 WIDTHS = (1.0, 2.0)
 """Widths of the waves of directions, in median distances of the public rows from their mean."""
+_CLIPPED_FROM = 0.8
+"""Share of the public rows that are not clipped. Chosen on tables: see benchmarks/README.md."""
 MOST_LINEAR, MOST_RANKED = 256, 64
 _FEWEST_VALUES = 8
 
@@ -44,7 +46,7 @@ class SumMap:
     centre : array of shape (features,)
         Public mean.
     radius : float
-        Public median distance from there; longer differences are clipped.
+        The distance from there that 80% of the public rows do not exceed; longer differences are clipped.
     axes : array of shape (features, linear)
         Directions of the linear part, as orthonormal columns.
     ranked : array of int, shape (ranks,)
@@ -83,11 +85,11 @@ class SumMap:
         centre = points.mean(axis=0)
         away = points - centre
         lengths = np.sqrt(np.square(away).sum(axis=1))
-        radius = max(float(np.median(lengths)), 1e-12)
+        median, radius = np.maximum(np.quantile(lengths, [0.5, _CLIPPED_FROM]), 1e-12).tolist()
         axes = np.eye(len(centre)) if len(centre) <= MOST_LINEAR else principal_vectors(away, MOST_LINEAR)
         ranked, knots = _ranked(points)
         directions = np.random.default_rng(0).normal(size=(len(WIDTHS), DIRECTIONS, len(centre)))
-        scaled = directions / (radius * np.asarray(WIDTHS)[:, None, None])
+        scaled = directions / (median * np.asarray(WIDTHS)[:, None, None])
         waves = np.ascontiguousarray(scaled.reshape(-1, len(centre)).T)
         parts: dict[str, Any] = {"axes": axes.copy(), "ranked": ranked, "knots": knots, "waves": waves}
         return cls(centre=centre, radius=radius, **parts, linear=linear, span=span)

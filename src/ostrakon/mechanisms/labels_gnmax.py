@@ -29,7 +29,7 @@ class LabelsGNMax(MomentGNMax):
         Sums by class alone are centred.
     linear : float, default 0.2
         Share of the squared length of a row's features for linear ones; above 0, at most 0.8. The price is the same. A
-        run takes 0.6 for embeddings and for tables of many columns that depend little on each other, else 0.4.
+        run takes 0.8 for embeddings and for tables of many columns that depend little on each other, else 0.4.
     corrections : float, default 0
         The student is not corrected: 0.
     errors : float, default 0

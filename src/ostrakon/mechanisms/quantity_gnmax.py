@@ -39,7 +39,8 @@ class QuantityGNMax(MomentGNMax):
         Sums by class alone are centred.
     linear : float, default 0.2
         Share of the squared length of a row's features for linear ones; above 0, at most 0.8. The price is the same. A
-        run takes 0.6 for embeddings and for tables of many columns that depend little on each other.
+        run takes 0.6 for embeddings, tables of many columns that depend little on each other and few records, else
+        0.4.
     corrections : float, default 0
         Share of the cost that pays for a correction of the student: sums of features times how far its estimate is from
         the quantity, to which every teacher adds once, at most a vote. At least 0; 0: none are released.

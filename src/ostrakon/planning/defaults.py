@@ -25,14 +25,22 @@ OF_LABELS = "labels-gnmax"
 SUMS_OF_TABLES, SUMS_OF_MANY = 0.5, 0.8
 """Share of the cost for the sums of features of tables, and of wide tables and embeddings, which counts only
 correct."""
-LINEAR_OF_MANY, LINEAR_OF_LABELS, LINEAR_OF_QUANTITIES = 0.6, 0.4, 0.2
-"""Share of the squared length of features for linear ones: for wide tables and embeddings, labels, and quantities."""
+LINEAR_OF_MANY, LINEAR_OF_FEW, LINEAR = 0.8, 0.6, 0.4
+"""Share of the squared length of features for linear ones: for several labels in wide tables and embeddings; for
+quantities in these, or with few records; and for all others.
+"""
+_LEAST_FOR_WAVES = 550
+"""With fewer records for each standard deviation of the noise that all of the cost buys, they are few. Chosen on
+tables: see benchmarks/README.md.
+"""
+SUMS_OF_MANY_LABELS = 0.9
+"""Share of the cost for the sums of features of several labels in wide tables and embeddings."""
 OF_ERRORS, OF_ERRORS_OF_FEW, FEW_RECORDS = 0.05, 0.1, 2000
 """Share of the cost for counts of a student's errors (at most, for classes); of a quantity with few records, and their
 number."""
-OF_CORRECTIONS, OF_CORRECTIONS_OF_QUANTITIES = 0.5, 0.3
-"""Share of the cost for the correction of the default student of classes, and of that of a quantity."""
-_LEAST_FOR_CORRECTIONS, _LEAST_OF_EMBEDDINGS = 100, 500
+OF_CORRECTIONS = 0.5
+"""Share of the cost for the correction of the default student."""
+_LEAST_FOR_CORRECTIONS, _LEAST_OF_EMBEDDINGS, _LEAST_OF_QUANTITIES = 100, 500, 40
 """With fewer records for each standard deviation of the noise on corrections of two classes, and in proportion of more,
 these do more harm than good. Chosen on tables and on SST-2: see benchmarks/README.md.
 """
@@ -144,17 +152,30 @@ def default_per_record_queries(mechanism: Mechanism, *, units: int, pool: int, c
     return min(pool, largest, max(int(votes_by_noise / ratio), least))
 
 
-def corrections_pay(noise: float, *, units: int, classes: int, embedded: bool) -> bool:
+def corrections_pay(noise: float, *, units: int, classes: int | None, embedded: bool) -> bool:
     """Return whether the correction of a student exceeds its noise, which every class has.
 
-    noise: standard deviation of the noise on the corrections, in votes. units: records or users. embedded: whether
-    features are embeddings, of which more directions are summed.
+    noise: standard deviation of the noise on the corrections, in votes. units: records or users. classes: None for a
+    quantity. embedded: whether features are embeddings, of which more directions are summed.
 
     >>> [corrections_pay(5.0, units=600, classes=classes, embedded=False) for classes in (2, 3)]
     [True, False]
     """
+    if classes is None:
+        return units >= _LEAST_OF_QUANTITIES * noise
     least = _LEAST_OF_EMBEDDINGS if embedded else _LEAST_FOR_CORRECTIONS
     return units >= least * noise * classes / 2
+
+
+def linear_share(noise: float, *, units: int) -> float:
+    """Return the share of the squared length of features of a quantity for linear ones.
+
+    noise: standard deviation of the noise on counts that have all of the cost, in votes. units: records or users.
+
+    >>> linear_share(6.0, units=1000), linear_share(6.0, units=5000)
+    (0.6, 0.4)
+    """
+    return LINEAR_OF_FEW if units < _LEAST_FOR_WAVES * noise else LINEAR
 
 
 def share_of_histogram(noise: float, *, units: int) -> float:

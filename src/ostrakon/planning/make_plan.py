@@ -8,6 +8,7 @@ from ostrakon.data.consent import Consent
 from ostrakon.data.domain import Domain
 from ostrakon.data.target import Target
 from ostrakon.features.moments import FEW_CLASSES
+from ostrakon.mechanisms.quantity_gnmax import QuantityGNMax
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, Options, is_auto
 from ostrakon.planning.choices import per_record_choices, trained_choices
@@ -21,14 +22,14 @@ from ostrakon.planning.choose_mechanism import (
 from ostrakon.planning.defaults import (
     DEFAULT_MECHANISM,
     DEFAULT_OF_COUNTS,
-    LINEAR_OF_LABELS,
+    LINEAR,
+    LINEAR_OF_FEW,
     LINEAR_OF_MANY,
-    LINEAR_OF_QUANTITIES,
-    OF_CORRECTIONS,
-    OF_CORRECTIONS_OF_QUANTITIES,
     OF_LABELS,
     OF_QUANTITIES,
     SUMS_OF_MANY,
+    SUMS_OF_MANY_LABELS,
+    linear_share,
 )
 from ostrakon.planning.described_plan import described_plan
 from ostrakon.planning.per_record_plan import per_record_plan
@@ -99,7 +100,7 @@ def make_plan(
 def _plan_of_quantity(options: Options, sizes: dict[str, Any], kind: RowKind) -> Plan:
     """Return the plan of a quantity, whose votes are split between both ends of the range."""
     ends: dict[str, Any] = {**sizes, "classes": 2}
-    linear = LINEAR_OF_MANY if kind.many else LINEAR_OF_QUANTITIES
+    linear = LINEAR_OF_FEW if kind.many else LINEAR
 
     def plan_with(moments: float, histogram: float, **shares: float) -> Plan:
         fixed = {"moments": round(moments - histogram, 4), "histogram": histogram, **shares, "linear": linear}
@@ -107,26 +108,27 @@ def _plan_of_quantity(options: Options, sizes: dict[str, Any], kind: RowKind) ->
 
     def plan_with_errors(histogram: float, shares: dict[str, float]) -> Plan:
         given = partial(plan_with, histogram=histogram, **shares)
-        return with_errors(options, lambda errors: given(errors=errors), classes=None)
+        of_corrections = shares.get("corrections", 0.0)
+        return with_errors(options, lambda errors: given(errors=errors), classes=None, corrections=of_corrections)
 
     def plan_with_histogram(**shares: float) -> Plan:
         return with_histogram(options, partial(plan_with_errors, shares=shares))
 
-    return with_corrections(
-        options,
-        plan_with_histogram,
-        {"moments": SUMS_OF_MANY},
-        usual=OF_CORRECTIONS_OF_QUANTITIES,
-        possible=True,
-        classes=2,
-        embedded=False,
+    plan = with_corrections(
+        options, plan_with_histogram, {"moments": SUMS_OF_MANY}, possible=True, classes=None, embedded=False
     )
+    assert isinstance(plan.mechanism, QuantityGNMax)
+    if kind.many or options.parameters.get("linear") is not None:
+        return plan
+    # It does not change the price.
+    linear = linear_share(plan.mechanism.noise_for(1.0), units=plan.teachers)
+    return replace(plan, mechanism=replace(plan.mechanism, linear=linear))
 
 
 def _plan_of_labels(options: Options, sizes: dict[str, Any], kind: RowKind) -> Plan:
     """Return the plan of rows with several labels, for the form of votes with less noise."""
-    linear = LINEAR_OF_MANY if kind.many else LINEAR_OF_LABELS
-    fixed = {"max_labels": most_labels(options, sizes["classes"]), "linear": linear}
+    many = {"moments": SUMS_OF_MANY_LABELS, "linear": LINEAR_OF_MANY}
+    fixed = {"max_labels": most_labels(options, sizes["classes"]), **(many if kind.many else {"linear": LINEAR})}
     # A given number of labels only chooses between both forms.
     parameters = {name: value for name, value in options.parameters.items() if name != "max_labels"}
     return per_record_plan(per_record_choices(replace(options, parameters=parameters), OF_LABELS, **sizes, fixed=fixed))
@@ -142,7 +144,8 @@ def _plan_of_classes(
         return per_record_plan(replace(choices, consent=consent))
 
     def plan_with_errors(**shares: float) -> Plan:
-        return with_errors(options, lambda errors: plan_with(**shares, errors=errors), classes=sizes["classes"])
+        numbers = {"classes": sizes["classes"], "corrections": shares.get("corrections", 0.0)}
+        return with_errors(options, lambda errors: plan_with(**shares, errors=errors), **numbers)
 
     shares = {"moments": SUMS_OF_MANY} if kind.many and name == DEFAULT_MECHANISM else {}
     if consent is not None:
@@ -158,7 +161,6 @@ def _plan_of_classes(
         options,
         plan_with_errors,
         shares,
-        usual=OF_CORRECTIONS,
         possible=possible,
         classes=sizes["classes"],
         embedded=kind.embedded,

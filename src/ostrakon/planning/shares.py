@@ -10,6 +10,7 @@ from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.mechanisms import BoundedGNMax
 from ostrakon.options.options import Options
 from ostrakon.planning.defaults import (
+    OF_CORRECTIONS,
     SUMS_OF_TABLES,
     corrections_pay,
     share_of_errors,
@@ -39,10 +40,13 @@ def with_histogram(options: Options, plan_with: Callable[[float], Plan]) -> Plan
         return without  # other given shares leave nothing for it
 
 
-def with_errors(options: Options, plan_with: Callable[[float], Plan], *, classes: int | None) -> Plan:
+def with_errors(
+    options: Options, plan_with: Callable[[float], Plan], *, classes: int | None, corrections: float = 0.0
+) -> Plan:
     """Return the plan with counts of the student's errors if a share is given or they say enough; else without.
 
-    plan_with: from their share of the cost to the plan. classes: None for a quantity. Errors: as of `make_plan`.
+    plan_with: from their share of the cost to the plan. classes: None for a quantity. corrections: share of the cost of
+    a correction. Errors: as of `make_plan`.
     """
     without, given = plan_with(0.0), options.parameters
     if given.get("errors") is not None:
@@ -53,9 +57,9 @@ def with_errors(options: Options, plan_with: Callable[[float], Plan], *, classes
     share = share_of_errors(without.mechanism.noise_for(1.0), units=without.teachers, classes=classes)
     if given.get("moments") is not None:
         share = min(share, (1 - fraction("moments", given["moments"])) / 2)
-    if given.get("corrections"):
+    if corrections:
         # Of the rest, sums of features have at most 0.8.
-        share = min(share, round((1 - fraction("corrections", given["corrections"])) / 10, 6))
+        share = min(share, round((1 - corrections) / 10, 6))
     try:
         return plan_with(share) if share else without
     except InvalidInput:
@@ -67,15 +71,14 @@ def with_corrections(
     plan_with: Callable[..., Plan],
     shares: dict[str, Any],
     *,
-    usual: float,
     possible: bool,
-    classes: int,
+    classes: int | None,
     embedded: bool,
 ) -> Plan:
     """Return the plan with a correction of the student if a share is given or it pays; else without.
 
-    plan_with: from shares of the cost to the plan. usual: the share by default. possible: whether the student can
-    be corrected. Errors: as of `make_plan`.
+    plan_with: from shares of the cost to the plan. possible: whether the student can be corrected. classes: None
+    for a quantity. Errors: as of `make_plan`.
     """
     given, without = options.parameters, partial(plan_with, **shares)
     asked = given.get("corrections")
@@ -87,7 +90,7 @@ def with_corrections(
         raise InvalidInput(
             f"corrections must be 0 for a named student, images or more than {FEW_CLASSES} classes, got {quote(asked)}."
         )
-    share = fraction("corrections", asked) if asked else usual
+    share = fraction("corrections", asked) if asked else OF_CORRECTIONS
     moments = shares.get("moments", SUMS_OF_TABLES) * (1 - share)
     try:
         plan = plan_with(moments=moments, corrections=share)
