@@ -89,7 +89,7 @@ def test_what_is_planned():
     assert corrections(500) == 0.5
     assert corrections(300) == 0
     assert corrections(300, parameters={"corrections": 0.2}) == 0.2
-    assert planned(900, epsilon=4.0, parameters={"corrections": 0.3}).errors == 0.07
+    assert planned(900, epsilon=4.0, parameters={"corrections": 0.5}).errors == 0.08
     assert corrections(5000, parameters={"corrections": 0}) == 0
     assert corrections(5000, parameters={"moments": 0.5}) == 0
     assert corrections(5000, student="soft-vote") == 0.5

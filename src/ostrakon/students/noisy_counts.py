@@ -22,7 +22,7 @@ EXAMPLES = ("rows", "means")
 MOST_ROWS = 20_000
 """Largest number of public rows to learn from, chosen at random; more take time and help little."""
 _LEAST = 1e-3
-"""Share of a class below which a row is no example of it."""
+"""Rows with a smaller share of a class are not examples of it."""
 
 
 def examples_for(estimator: Any) -> str:
