@@ -155,7 +155,7 @@ def test_every_mechanism_runs_by_name(command, tmp_path, mechanism):
         (["--queries", "201"], {}, "queries must be at most 200"),
         (["--mechanism", "gnmax(sigma2=-1)"], {}, "sigma2 must be a finite number above 0, got -1"),
         (["--mechanism", "gnmax(sigma2=1e999)"], {}, "sigma2 must be a finite number above 0, got inf"),
-        (["--mechanism", "confident-gnmax(gamma=0.1)"], {}, "gamma is not a parameter of confident-gnmax"),
+        (["--mechanism", "confident-gnmax(gamma=0.1)"], {}, "'gamma' is not a parameter of confident-gnmax"),
         (["--mechanism", "best"], {}, "--mechanism must be one of"),
         (["--teacher", "oracle"], {}, "no estimator 'oracle'"),
         (["--student", "logistic(C=)"], {}, "NAME(option=value, ...)"),

@@ -93,7 +93,7 @@ def test_the_price_is_that_of_all_tables(run):
     jsonschema.validate(content, schema("statement"))
     (batch,) = content["rounds"]
     mechanism = (QuantityGNMax if "quantity" in content else ostrakon.MomentGNMax)(**batch["parameters"])
-    assert mechanism.errors == (0.1 if "quantity" in content else 0.05)
+    assert mechanism.errors == (0.08 if "quantity" in content else 0.05)
     corrections = 4 / mechanism.correction_noise**2
     squares = 2 / mechanism.sigma2**2 + 2 / mechanism.moment_noise**2 + 2 / mechanism.error_noise**2
     if mechanism.histogram_noise is not None:
@@ -224,7 +224,7 @@ def test_a_lost_draw_is_never_repeated(unfinished):
         ({"errors": None}, False, r"drawn with other settings \(errors\)"),
         ({"errors": None}, True, r"has reserved another cost, .*: its plan was changed, or another version"),
         ({"old": 1.0}, True, r"can read, got one of version .*old is not a parameter"),
-        ({"errors": 0.12}, True, r"or version .* of ostrakon, which settled it, computes"),
+        ({"errors": 0.09}, True, r"or version .* of ostrakon, which settled it, computes"),
     ],
 )
 def test_a_run_of_another_version_is_refused_with_the_cause(options, unfinished, change, ledger, sentence):
