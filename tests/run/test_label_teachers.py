@@ -185,7 +185,7 @@ def test_in_python(model, tmp_path):
         ({"objective": "balanced"}, "objective must be accuracy if rows have several labels"),
         (
             {"student": "sums"},
-            "student must be auto, soft-vote, additive, .* if rows have several labels, got 'sums'",
+            "student must be auto, soft-vote, additive .* if rows have several labels, got 'sums'",
         ),
         ({"student": "moments"}, "student must be auto, soft-vote"),
         ({"smooth": True}, "smooth must be False"),
