@@ -120,7 +120,7 @@ def _plan_of_quantity(options: Options, sizes: dict[str, Any], kind: RowKind) ->
     assert isinstance(plan.mechanism, QuantityGNMax)
     if kind.many or options.parameters.get("linear") is not None:
         return plan
-    # It does not change the price.
+    # The share of linear features does not change the price.
     linear = linear_share(plan.mechanism.noise_for(1.0), units=plan.teachers)
     return replace(plan, mechanism=replace(plan.mechanism, linear=linear))
 
