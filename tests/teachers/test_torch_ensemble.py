@@ -330,6 +330,6 @@ try:
 except InvalidInput as error:
     print(error)
 """
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
-    assert "pip install '.[torch]'" in told
-    assert len(told.strip().splitlines()) == 1
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert "pip install '.[torch]'" in shown
+    assert len(shown.strip().splitlines()) == 1
